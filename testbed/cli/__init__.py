@@ -1,0 +1,69 @@
+"""The `testbed` command. Each module here adds the commands of one noun: parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import typer
+from typer.exceptions import TyperException
+
+from testbed import __version__
+from testbed.errors import TestbedError
+
+# In the order in which --help lists them. A module offers `register(app)` and
+# imports what is heavy inside its commands: `testbed --help` answers at once.
+MODULES = ("run", "report", "lab", "topology", "probe", "experiment", "kernel", "evidence", "schema")
+
+app = typer.Typer(
+    name="testbed",
+    help="Prove what a change to the Linux network stack does.",
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line. Every failure that a user can cause is one line on stderr."""
+    try:
+        sys.exit(app(prog_name="testbed", standalone_mode=False) or 0)
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "testbed"
+        sys.exit(_fail(f"{error.format_message()} (see {command} --help)", error.exit_code))
+    except TestbedError as error:
+        sys.exit(_fail(str(error), error.exit_status))
+    except KeyboardInterrupt:
+        sys.exit(_fail("interrupted", 130))
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"testbed: {message}", file=sys.stderr)
+    return status
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"testbed {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for _module in MODULES:
+    import_module(f"testbed.cli.{_module}").register(app)

@@ -1,0 +1,24 @@
+"""What can go wrong, and the exit status that a script sees.
+
+Every message is one line for the person who has to act: where (file:line or
+node:device), what is wrong, and what to do about it.
+"""
+
+
+class TestbedError(Exception):
+    """A failure while working: a link that would not come up, a workload that died."""
+
+    __test__ = False  # pytest: a name that starts with Test is not a test here
+    exit_status = 1
+
+
+class InputError(TestbedError):
+    """Something the user wrote is wrong: a file, a name, an option."""
+
+    exit_status = 2
+
+
+class MissingCapability(TestbedError):
+    """The kernel, the machine or a tool lacks what was asked; says what and how to get it."""
+
+    exit_status = 3

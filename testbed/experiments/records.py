@@ -1,0 +1,196 @@
+"""What a run leaves behind: the models of run.json and of each line of rounds.jsonl.
+
+Names are fixed once released; fields may be added. Unknown fields of a later
+version are kept when read, so that an old program does not lose them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA = 1
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class PacketSize(Record):
+    """Packets of one kind that crossed one device in one direction."""
+
+    node: str
+    device: str
+    direction: Literal["rx", "tx"]
+    size: int = Field(description="L2 length in bytes, Ethernet header included")
+    gso_size: int = Field(0, description="payload bytes per segment of a GSO packet, 0 when not GSO")
+    gso_segs: int = 0
+    nr_frags: int | None = Field(None, description="None where the collector cannot see it (af_packet)")
+    packets: int = Field(description="over the whole flow, which is what the counters are compared with")
+    measured_packets: int = Field(0, description="the part of packets after the omitted seconds")
+
+
+class PacketSizesMeta(Record):
+    collector: Literal["bpf", "af_packet", "none"] = "none"
+    lost: int = Field(0, description="events that found the map full or the ring overrun")
+    reason: str | None = Field(None, description="why this collector and not the first choice")
+
+
+class Counters(Record):
+    """Differences over the round, from IFLA_STATS64."""
+
+    rx_packets: int = 0
+    rx_bytes: int = 0
+    tx_packets: int = 0
+    tx_bytes: int = 0
+    drops: int = Field(0, description="rx_dropped + tx_dropped")
+    errors: int = Field(0, description="rx_errors + tx_errors")
+
+
+class CoreUse(Record):
+    """Percent of the measured seconds that one core spent."""
+
+    user: float = 0.0
+    system: float = 0.0
+    softirq: float = 0.0
+    irq: float = 0.0
+    idle: float = 0.0
+    iowait: float = 0.0
+    steal: float = 0.0
+
+
+class ProcessUse(Record):
+    """CPU seconds of one process of the workload, from getrusage at its end."""
+
+    user_s: float
+    system_s: float
+
+
+class Cpu(Record):
+    per_core: list[CoreUse] = Field(default_factory=list)
+    app: CoreUse | None = Field(None, description="mean of the cores that the workload ran on")
+    net: CoreUse | None = Field(None, description="mean of the cores where softirq time fell")
+    processes: dict[str, ProcessUse] = Field(default_factory=dict, description="role -> CPU seconds")
+
+
+class Tuple(Record):
+    """The flow's addresses and ports, as seen from the client."""
+
+    source: str
+    source_port: int
+    destination: str
+    destination_port: int
+
+
+class Workload(Record):
+    tool: str
+    version: str = ""
+    client_argv: list[str] = Field(default_factory=list)
+    server_argv: list[str] = Field(default_factory=list)
+    bits_per_second: float | None = None
+    bytes: int | None = None
+    retransmits: int | None = None
+    congestion: str | None = None
+    tuple: Tuple | None = None
+    latency_us: dict[str, float] = Field(default_factory=dict, description="name -> microseconds")
+    raw: list[str] = Field(default_factory=list, description="files below the run's folder")
+
+
+class Tcp(Record):
+    """The flow's TCP_INFO at its end, on the sending side."""
+
+    rtt_us: int | None = None
+    rttvar_us: int | None = None
+    snd_cwnd: int | None = None
+    snd_wnd: int | None = None
+    retrans: int | None = None
+    reord_seen: int | None = None
+    delivered_ce: int | None = None
+    snd_mss: int | None = None
+    pmtu: int | None = None
+
+
+class Noise(Record):
+    cpu_pressure: float | None = Field(
+        None, description="percent of the round in which a task waited for a CPU (PSI some)"
+    )
+    steal: float | None = Field(None, description="percent of all CPU time taken by the hypervisor")
+    foreign: float | None = Field(
+        None, description="CPU used by processes that are not the testbed's, percent of one core"
+    )
+
+
+class Round(Record):
+    """One measurement of one state: a line of rounds.jsonl."""
+
+    round: int = Field(description="0-based, in order of execution")
+    block: int
+    position: int
+    state: str
+    kernel: str
+    warmup: bool = False
+    valid: bool = True
+    reason: str | None = None
+    started: str
+    ended: str
+    measured_s: float = 0.0
+    wall_s: float = 0.0
+    settings: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="node:device -> held values"
+    )
+    workload: Workload | None = None
+    packet_sizes: list[PacketSize] = Field(default_factory=list)
+    packet_sizes_meta: PacketSizesMeta = Field(default_factory=lambda: PacketSizesMeta())
+    counters: dict[str, Counters] = Field(default_factory=dict)
+    counters_match: bool | None = None
+    cpu: Cpu | None = None
+    tcp: Tcp | None = None
+    noise: Noise | None = None
+    kernel_log: list[str] = Field(default_factory=list)
+
+
+class Patch(Record):
+    sha256: str
+    subject: str
+
+
+class Kernel(Record):
+    release: str
+    version: str
+    config_sha256: str | None = None
+    cmdline: str = ""
+    series: list[Patch] = Field(default_factory=list)
+    build_id: str | None = None
+
+
+class Machine(Record):
+    cpu_model: str = ""
+    cores: int = 0
+    memory_bytes: int = 0
+    virtualisation: str | None = None
+    governor: str | None = None
+    smt: bool | None = None
+
+
+Status = Literal["running", "complete", "interrupted", "failed"]
+
+
+class Run(Record):
+    """run.json: rewritten atomically when the run starts, changes its status, and ends."""
+
+    schema_: int = Field(SCHEMA, alias="schema", serialization_alias="schema")
+    run_id: str
+    experiment: dict[str, Any] = Field(description="the resolved experiment")
+    topology: dict[str, Any] = Field(description="the resolved topology")
+    status: Status
+    started: str
+    finished: str | None = None
+    seed: int
+    argv: list[str] = Field(default_factory=list)
+    machine: Machine = Field(default_factory=Machine)
+    kernels: dict[str, Kernel] = Field(default_factory=dict)
+    tools: dict[str, str] = Field(default_factory=dict)
+    states: dict[str, dict[str, Any]] = Field(default_factory=dict, description="name -> the resolved state")
+    skipped: dict[str, str] = Field(default_factory=dict, description="state -> why it was not run")
+    pid: int | None = Field(None, description="the process that runs it, while status is running")

@@ -1,0 +1,71 @@
+"""What a workload is to the runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from testbed.experiments.records import ProcessUse, Workload
+from testbed.topology.lab import Lab
+
+
+class Options(BaseModel):
+    """Options every workload has; a tool's own model adds its own. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    tool: str
+    from_: str = Field(alias="from", description="the node that runs the client")
+    to: str = Field(description="the node that runs the server")
+    family: Literal[4, 6] = 6
+    duration: float = Field(10.0, gt=0, description="seconds that count, after the omitted ones")
+    omit: float = Field(0.0, ge=0, description="seconds at the start that do not count")
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Moments that evidence hangs on. Called from the workload's thread, each at most once."""
+
+    measuring: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a workload gave. `reason` is None when it went as asked, else one line in the tool's words."""
+
+    workload: Workload
+    reason: str | None = None
+    measured_s: float = 0.0
+    processes: dict[str, ProcessUse] = field(default_factory=dict)
+    pids: dict[str, int] = field(default_factory=dict)
+
+
+OptionsT = TypeVar("OptionsT", bound=Options, contravariant=True)
+
+
+class Tool(Protocol[OptionsT]):
+    """A workload: runs one measurement in a lab. Failures of tool or peer are an Outcome, never a traceback."""
+
+    name: str
+    options: type[Options]
+
+    def run(
+        self,
+        lab: Lab,
+        options: OptionsT,
+        *,
+        cpus: Mapping[str, Collection[int]],
+        hooks: Hooks,
+        raw: Path,
+        raw_name: str,
+    ) -> Outcome:
+        """Run it once. `cpus` maps node -> CPUs; raw output goes to files `raw / f"{raw_name}-..."`."""
+        ...
+
+    def version(self) -> str:
+        """The tool's version; MissingCapability, with how to get it, where it is not installed."""
+        ...
