@@ -48,7 +48,7 @@ class Lab:
         raise NotImplementedError
 
     def address(self, node: str, family: int) -> str:
-        """The first address of `family` (4 or 6) that the topology gives to `node`, without its prefix length."""
+        """The first address of `family` (4 or 6) that the topology gives to `node`, without prefix length."""
         raise NotImplementedError
 
     def close(self) -> None:

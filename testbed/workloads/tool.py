@@ -48,7 +48,7 @@ OptionsT = TypeVar("OptionsT", bound=Options, contravariant=True)
 
 
 class Tool(Protocol[OptionsT]):
-    """A workload: runs one measurement in a lab. Failures of tool or peer are an Outcome, never a traceback."""
+    """Runs one measurement in a lab. A failure of tool or peer is an Outcome, never a traceback."""
 
     name: str
     options: type[Options]
