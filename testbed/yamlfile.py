@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
 
 from testbed.errors import InputError
 
@@ -83,10 +83,16 @@ def _first_mistake(
     """The mistake that stands first in the file, in words for its author."""
     mistakes = error.errors(include_url=False)
     # pydantic's location can hold names of union members: keep only what the file holds.
-    placed = [(_in_file(document, key + tuple(m["loc"])), m) for m in mistakes]
+    placed = [(_in_file(document, key + _place(m)), m) for m in mistakes]
     place, mistake = min(placed, key=lambda pair: document.line(pair[0]))
     name = ".".join(str(part) for part in place) or "file"
     return document.error(place, f"{name}: {_words(mistake, model)}")
+
+
+def _place(mistake: Any) -> Key:
+    """Where a mistake is: pydantic's location, and below it the key that `mistake` named."""
+    inner = mistake["ctx"]["key"] if mistake["type"] == "placed" else ()
+    return (*mistake["loc"], *inner)
 
 
 def _in_file(document: Document, key: Key) -> Key:
@@ -104,7 +110,7 @@ def _words(mistake: Any, model: type[BaseModel]) -> str:
     if kind == "missing":
         return f"the key '{loc[-1]}' is missing"
     message = str(mistake["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    if kind == "value_error":
+    if kind in ("value_error", "placed"):
         return message
     message = message[0].lower() + message[1:]
     return f"{message}, got {mistake['input']!r}"
@@ -115,6 +121,11 @@ def _known_keys(model: type[BaseModel]) -> list[str]:
     schema = model.model_json_schema()
     bodies = [schema, *schema.get("$defs", {}).values()]
     return sorted({name for body in bodies for name in body.get("properties", {})})
+
+
+def mistake(message: str, *key: str | int) -> PydanticCustomError:
+    """An error for a validator of a whole model to raise about the value at `key` inside it."""
+    return PydanticCustomError("placed", "{message}", {"message": message, "key": list(key)})
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
@@ -130,13 +141,11 @@ def _kind(value: object) -> str:
 def _construct(node: yaml.Node, key: Key, lines: dict[Key, int], source: str) -> Any:
     lines.setdefault(key, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
-        result: dict[Hashable, Any] = {}
+        result: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            name = _scalar(key_node)
-            if not isinstance(name, str | int):
-                raise InputError(
-                    f"{source}:{key_node.start_mark.line + 1}: a key must be a word, got {name!r}"
-                )
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise InputError(f"{source}:{key_node.start_mark.line + 1}: a key must be a word")
+            name = str(key_node.value)  # as written: the key `on` is a word here, not true
             if name in result:
                 raise InputError(f"{source}:{key_node.start_mark.line + 1}: the key '{name}' stands twice")
             lines[(*key, name)] = key_node.start_mark.line + 1

@@ -193,4 +193,3 @@ class Run(Record):
     tools: dict[str, str] = Field(default_factory=dict)
     states: dict[str, dict[str, Any]] = Field(default_factory=dict, description="name -> the resolved state")
     skipped: dict[str, str] = Field(default_factory=dict, description="state -> why it was not run")
-    pid: int | None = Field(None, description="the process that runs it, while status is running")

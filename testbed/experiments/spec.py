@@ -1,0 +1,182 @@
+"""What an experiment file declares."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from testbed.evidence.spec import CollectSpec
+from testbed.topology.settings import Settings
+from testbed.yamlfile import mistake
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def parse_fraction(value: object) -> object:
+    """`1%` is 0.01; a bare number is taken as it stands."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100
+        except ValueError:
+            raise ValueError(f"expected a percentage such as 1%, got {value!r}") from None
+    return value
+
+
+def parse_cpus(value: object) -> object:
+    """`0`, `[0, 2]` and `0-2,5` as a sorted list of CPU numbers."""
+    if isinstance(value, int):
+        return [value]
+    if not isinstance(value, str):
+        return value
+    cpus: set[int] = set()
+    try:
+        for part in value.split(","):
+            first, _, last = part.partition("-")
+            cpus.update(range(int(first), int(last or first) + 1))
+    except ValueError:
+        raise ValueError(f"expected CPUs such as 0 or 0-2,5, got {value!r}") from None
+    return sorted(cpus)
+
+
+Fraction = Annotated[float, BeforeValidator(parse_fraction)]
+Cpus = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_cpus), Field(min_length=1)]
+Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else str(value).lower())]
+
+
+class Variation(Model):
+    """What can differ between two states. Later ones win: experiment, axes, state, command line."""
+
+    settings: dict[str, Settings] = Field(
+        default_factory=dict, description="`node:device` (with * as a wildcard) -> settings"
+    )
+    sysctls: dict[str, dict[str, int | str]] = Field(
+        default_factory=dict, description="node (with * as a wildcard) -> sysctl -> value"
+    )
+    workload: dict[str, Any] = Field(default_factory=dict, description="options of the workload")
+    cpus: dict[str, Cpus] = Field(default_factory=dict, description="node -> the CPUs of its processes")
+    requires: dict[str, Text] = Field(
+        default_factory=dict, description="capability -> condition, such as `veth.max_mtu: '>= 524280'`"
+    )
+    topology: str | None = Field(
+        None, description="another topology for this state: a shipped name or a path"
+    )
+    kernel: str | None = Field(
+        None, description="the kernel this state runs on, by its name in `kernel list`"
+    )
+
+
+class State(Variation):
+    description: str = ""
+
+
+class Matrix(Model):
+    """States as the product of axes: `axis -> value -> variation`."""
+
+    axes: dict[str, dict[str, Variation]] = Field(min_length=1)
+    exclude: list[dict[str, Text]] = Field(
+        default_factory=list, description="combinations to leave out: axis -> value, all must fit"
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> Matrix:
+        for index, combination in enumerate(self.exclude):
+            for axis, value in combination.items():
+                if axis not in self.axes:
+                    known = ", ".join(self.axes)
+                    raise mistake(f"'{axis}' is not an axis; the axes are {known}", "exclude", index, axis)
+                if _value(value, self.axes[axis]) is None:
+                    known = ", ".join(self.axes[axis])
+                    raise mistake(f"{axis} has no value '{value}'; it has {known}", "exclude", index, axis)
+        return self
+
+    def states(self) -> dict[str, list[Variation]]:
+        """State name (its axes' values joined by `-`) -> what each axis contributes."""
+        result: dict[str, list[Variation]] = {}
+        for values in product(*(axis.items() for axis in self.axes.values())):
+            named = dict(zip(self.axes, (name for name, _ in values), strict=True))
+            if not any(self._fits(named, combination) for combination in self.exclude):
+                result["-".join(named.values())] = [variation for _, variation in values]
+        return result
+
+    def _fits(self, named: dict[str, str], combination: dict[str, str]) -> bool:
+        return all(named[axis] == _value(value, self.axes[axis]) for axis, value in combination.items())
+
+
+def _value(word: str, axis: dict[str, Variation]) -> str | None:
+    """The axis value that `word` names. YAML reads a bare on, off, yes, no as true or false."""
+    words = {"true": ("true", "on", "yes"), "false": ("false", "off", "no")}.get(word, (word,))
+    return next((name for name in axis if name in words), None)
+
+
+class NoiseLimits(Model):
+    """Above any of these a round is invalid, and is run again."""
+
+    cpu_pressure: Fraction | None = Field(
+        None, description="share of the round in which a task waited for a CPU"
+    )
+    steal: Fraction | None = Field(None, description="share of CPU time taken by the hypervisor")
+    foreign: Fraction | None = Field(None, description="CPU used by other processes, as a share of one core")
+
+
+class Protocol(Model):
+    """How many rounds, in which order, and when it is enough."""
+
+    rounds: int = Field(6, ge=1, description="the least number of valid rounds a state")
+    target: Fraction | None = Field(
+        None, gt=0, lt=1, description="go on until each compared effect's 95% interval is within +- this"
+    )
+    cap: int = Field(84, ge=1, description="the largest number of rounds a state, with a target")
+    warmup: int = Field(1, ge=0, description="rounds before the first that counts")
+    retries: int = Field(2, ge=0, description="how often an invalid round is run again")
+    seed: int | None = Field(
+        None, ge=0, description="of the order; a fresh one is drawn and recorded when absent"
+    )
+    noise: NoiseLimits = Field(default_factory=NoiseLimits)
+
+
+class Experiment(Variation):
+    """An experiment file."""
+
+    description: str = ""
+    states: dict[str, State] = Field(default_factory=dict)
+    matrix: Matrix | None = None
+    compare: list[tuple[str, str]] = Field(
+        default_factory=list, description="pairs of states; by default the first state with each other one"
+    )
+    protocol: Protocol = Field(default_factory=Protocol)
+    collect: CollectSpec = Field(default_factory=CollectSpec)
+    expect: list[dict[str, Any]] = Field(default_factory=list)
+    overrides: Variation = Field(
+        default_factory=Variation, description="from the command line; wins over every state"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Experiment:
+        if self.topology is None:
+            raise mistake("the key 'topology' is missing: name a topology")
+        names = self.variations()
+        for index, pair in enumerate(self.compare):
+            for name in pair:
+                if name not in names:
+                    raise mistake(
+                        f"'{name}' is not a state; the states are {', '.join(names)}", "compare", index
+                    )
+        return self
+
+    def variations(self) -> dict[str, list[Variation]]:
+        """State name -> the variations that make it, weakest first."""
+        states: dict[str, list[Variation]] = self.matrix.states() if self.matrix else {}
+        for name, state in self.states.items():
+            states[name] = [*states.get(name, []), state]
+        if not states:
+            states["default"] = []
+        return {name: [self, *steps, self.overrides] for name, steps in states.items()}
+
+    def comparisons(self) -> list[tuple[str, str]]:
+        """The pairs of states to compare."""
+        first, *others = self.variations()
+        return self.compare or [(first, other) for other in others]
