@@ -1,0 +1,120 @@
+"""What a kernel and its machine can do, as named values, and what an experiment may require of them.
+
+Pure: `testbed.probing` finds the values. Names are the kernel's and the tools'
+own, with a dot before an attribute: `veth.max_mtu` (bytes), `vxlan.tso_max_size`
+(bytes), `bpf` (yes or no), `iperf3` (its version), `kernel` (its release).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Value = bool | int | str
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Capability -> value; `why` says for what is missing why that is so and how to get it."""
+
+    values: dict[str, Value] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Whether `name` was found: a tool that is not there, like a refused device, is False."""
+        return self.values.get(name, False) is not False
+
+    def unmet(self, requires: Mapping[str, Value]) -> list[str]:
+        """The requirements that do not hold here, each in words and with its reason where known."""
+        return unmet(requires, self.values, self.why)
+
+
+def unmet(
+    requires: Mapping[str, Value], found: Mapping[str, Value], why: Mapping[str, str] | None = None
+) -> list[str]:
+    """The requirements that `found` does not meet, in words; empty when all hold.
+
+    A requirement is capability -> comparison: `">= 524280"`, `"< 7.3"` (numbers
+    and versions compare part by part), `"== cubic"`, or `true` for there at all.
+    ValueError for a comparison that cannot be read (see `parse_requirement`).
+    """
+    reasons = []
+    for name, asked in requires.items():
+        requirement = parse_requirement(asked)
+        value = found.get(name, False)
+        if not requirement.holds(value):
+            because = (why or {}).get(name) or (why or {}).get(name.partition(".")[0])
+            reasons.append(_in_words(name, requirement, value) + (f": {because}" if because else ""))
+    return reasons
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """`comparison` is one of COMPARISONS; `value` is a number, a version, a word, or there (True) or not."""
+
+    comparison: str
+    value: Value
+
+    def holds(self, found: Value) -> bool:
+        """Whether the value that was found satisfies it. What is not there satisfies only `false`."""
+        if isinstance(self.value, bool):
+            return (found is not False) == self.value
+        if isinstance(found, bool):
+            return False
+        return COMPARISONS[self.comparison](*_comparable(found, self.value))
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_REQUIREMENT = re.compile(rf"\s*({'|'.join(COMPARISONS)})?\s*([^\s<>=!]\S*)\s*")
+_WORDS: dict[str, bool] = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def parse_requirement(asked: Value) -> Requirement:
+    """Read `">= 524280"`, `"true"`, a bare value (equal to it), a bool. ValueError in words otherwise."""
+    if isinstance(asked, bool | int):
+        return Requirement("==", asked)
+    match = _REQUIREMENT.fullmatch(asked)
+    if not match:
+        raise ValueError(f"expected a comparison such as '>= 524280', '< 7.3' or 'true', got '{asked}'")
+    comparison, text = match[1] or "==", match[2]
+    there = _WORDS.get(text.lower())
+    if there is None:
+        return Requirement(comparison, int(text) if text.isdecimal() else text)
+    if comparison not in ("==", "!="):
+        raise ValueError(f"'{text}' is either there or not, it cannot be compared with '{comparison}'")
+    return Requirement("==", there == (comparison == "=="))
+
+
+def version_key(text: str) -> tuple[int, ...]:
+    """The leading dotted number of a version or kernel release: `6.18.5-rc1` is (6, 18, 5)."""
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def _comparable(found: Value, asked: Value) -> tuple[Any, Any]:
+    """Both sides as numbers, as versions cut or padded to the asked length, or as text."""
+    if isinstance(found, int) and isinstance(asked, int):
+        return found, asked
+    have, want = version_key(str(found)), version_key(str(asked))
+    if not have or not want:
+        return str(found), str(asked)
+    # ">= 7.3" and "== 7.3" are meant to hold for 7.3.4.
+    return (have + (0,) * len(want))[: len(want)], want
+
+
+def _in_words(name: str, requirement: Requirement, found: Value) -> str:
+    if requirement.value is False:
+        return f"{name} must not be there, but is"
+    if found is False:
+        return f"{name} is missing"
+    return f"{name} is {found}, needed {requirement.comparison} {requirement.value}"
