@@ -1,7 +1,154 @@
-"""Commands to come."""
+"""testbed run: carry an experiment out."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from testbed.errors import InputError
+
+if TYPE_CHECKING:
+    from testbed.experiments.carry_out import Ended
+    from testbed.experiments.resolve import Resolved
+    from testbed.experiments.runner import Stop
+    from testbed.experiments.store import StoredRun
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands to `app`."""
+    app.command("run")(run)
+
+
+def run(
+    experiment: Annotated[str, typer.Argument(help="A shipped name (`nagle`) or a file.")] = "",
+    rounds: Annotated[int | None, typer.Option(min=1, help="Valid rounds a state.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds that count in a round.")] = None,
+    omit: Annotated[float | None, typer.Option(min=0, help="Seconds at a round's start that do not.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Go on until each effect is known to +- this, such as 1%.")
+    ] = None,
+    cap: Annotated[int | None, typer.Option(min=1, help="The most rounds a state, with --target.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Plan the rounds into this time, such as 10m.")] = None,
+    state: Annotated[list[str] | None, typer.Option(help="Only this state; repeat for more.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the order of rounds.")] = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE; repeat for more."),
+    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Where runs go (results/).")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this interrupted run.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run an experiment: every state, round after round in random blocks, with its evidence.
+
+    Ctrl-C ends after the round in progress, a second one at once; what was
+    measured is kept, and --resume goes on. Exit status: 0 when every wanted
+    round is valid and every expectation holds, 1 when not, 2 for bad input,
+    3 for something this machine or kernel lacks.
+    """
+    from testbed.cli.progress import Terminal
+    from testbed.experiments.carry_out import carry_out
+    from testbed.experiments.store import find_run, open_run, results_folder
+    from testbed.privilege import need_root
+
+    need_root("run", "`testbed experiment show|check`, `plan`, `check`, `graph` and `report` work without")
+    folder = results_folder(results)
+    overrides = _overrides(rounds, duration, omit, target, cap, seed, assign or [])
+    if resume is not None:
+        stored = open_run(find_run(resume, folder))
+        resolved = _resumed(experiment, overrides, state or [], stored)
+    elif experiment:
+        stored = None
+        resolved = _planned(experiment, overrides, state or [], budget)
+    else:
+        raise InputError("run: name an experiment (see `testbed experiment list`), or --resume a run")
+    with _stop_on_signals() as stop, Terminal() as terminal:
+        ended = carry_out(resolved, stored, results=folder, argv=sys.argv, observer=terminal, stop=stop)
+    _print(ended, json)
+    raise typer.Exit(ended.exit_status)
+
+
+def _overrides(
+    rounds: int | None,
+    duration: float | None,
+    omit: float | None,
+    target: str | None,
+    cap: int | None,
+    seed: int | None,
+    assign: list[str],
+) -> dict[str, Any]:
+    """The options as a tree that goes over the experiment file's."""
+    from testbed.experiments.resolve import merge, parse_override
+
+    protocol: dict[str, Any] = {"rounds": rounds, "target": target, "cap": cap, "seed": seed}
+    if rounds is not None and target is None:
+        protocol["cap"] = cap or rounds  # exactly so many, whatever target the file has
+    workload = {"duration": duration, "omit": omit}
+    tree: dict[str, Any] = {}
+    for part in (
+        {"protocol": {key: value for key, value in protocol.items() if value is not None}},
+        {"overrides": {"workload": {key: value for key, value in workload.items() if value is not None}}},
+        *(parse_override(text) for text in assign),
+    ):
+        tree = merge(tree, part)
+    return tree
+
+
+def _planned(experiment: str, overrides: dict[str, Any], states: list[str], budget: str | None) -> Resolved:
+    from testbed.experiments.estimate import blocks_within, parse_seconds
+    from testbed.experiments.resolve import load_experiment, merge
+
+    resolved = load_experiment(experiment, overrides=overrides, states=states)
+    if budget is None:
+        return resolved
+    blocks = blocks_within(resolved, parse_seconds(budget, "--budget"))
+    planned = merge(overrides, {"protocol": {"rounds": blocks, "cap": blocks}})
+    return load_experiment(experiment, overrides=planned, states=states)
+
+
+def _resumed(experiment: str, overrides: dict[str, Any], states: list[str], stored: StoredRun) -> Resolved:
+    """The recorded experiment, or the named one, which the runner then compares with the recorded."""
+    from testbed.experiments.resolve import load_experiment
+    from testbed.experiments.runner import rebuild
+
+    if experiment:
+        return load_experiment(experiment, overrides=overrides, states=states)
+    return rebuild(stored)
+
+
+def _print(ended: Ended, json: bool) -> None:
+    """The report on stdout, so that it can be piped; where the files are on stderr."""
+    from testbed.reports.output import render
+
+    typer.echo(render(ended.folder, "json" if json else "text"), nl=False)
+    for line in ended.failures:
+        typer.echo(f"failed: {line}", err=True)
+    typer.echo(f"run: {ended.folder} ({ended.status})", err=True)
+
+
+@contextmanager
+def _stop_on_signals() -> Iterator[Stop]:
+    """The first SIGINT or SIGTERM asks to stop after the round in progress, the second stops at once."""
+    from testbed.experiments.runner import Stop
+
+    stop = Stop()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+        typer.echo("testbed: ending after this round; once more ends at once", err=True)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,87 @@
+"""A run's progress on stderr: one live line on a terminal, one plain line a round elsewhere."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from testbed.experiments.measure import Task
+from testbed.experiments.records import Round, Run
+from testbed.experiments.runner import Observer, Progress
+from testbed.experiments.schedule import StoppingRule, remaining
+
+
+class Terminal(Observer, AbstractContextManager["Terminal"]):
+    """Prints what a run does, and its time left, learnt from the rounds so far."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._states: list[str] = []
+        self._rule = StoppingRule(rounds=1, cap=1)
+        self._took: list[float] = []
+        self._progress = Progress([])
+
+    def __enter__(self) -> Terminal:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def begun(self, run: Run, folder: Path, rule: StoppingRule, seconds: float) -> None:
+        self._states = [name for name in run.states if name not in run.skipped]
+        self._rule = rule
+        upto = f"{rule.rounds} to {rule.cap}" if rule.target else str(rule.rounds)
+        self._say(
+            f"{run.experiment['name']}: {len(self._states)} states x {upto} rounds, "
+            f"at least {_clock(seconds)}, seed {run.seed}, into {folder}"
+        )
+
+    def skipped(self, state: str, reason: str) -> None:
+        self._say(f"skip {state}: {reason}")
+
+    def measuring(self, task: Task) -> None:
+        if self._console.is_terminal:
+            what = "warm-up" if task.warmup else f"block {task.slot.block + 1}"
+            self._live.update(Text(f"  {what}  {task.state.name}  {self._outlook()}", overflow="ellipsis"))
+
+    def measured(self, record: Round, progress: Progress) -> None:
+        self._progress = progress
+        self._took.append(record.wall_s)
+        figure = _gbit(record)
+        place = "warm-up" if record.warmup else f"block {record.block + 1}"
+        verdict = "" if record.valid else f"  INVALID: {record.reason}"
+        line = f"round {record.round:3d}  {place:9s} {record.state:24s} {figure}{verdict}"
+        self._say(line if self._console.is_terminal else f"{line}  {self._outlook()}".rstrip())
+
+    def _outlook(self) -> str:
+        """The effects so far with the half width of their intervals, and the time left."""
+        widths = self._progress.half_widths()
+        known = [f"{pair} +-{width:.1%}" for pair, width in widths.items() if width is not None]
+        if not self._took:
+            return ""
+        blocks = remaining(self._rule, self._progress.blocks, widths)
+        left = blocks * len(self._states) * sum(self._took) / len(self._took)
+        return "  ".join([*known, f"{_clock(left)} left"])
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+
+def _gbit(record: Round) -> str:
+    rate = record.workload.bits_per_second if record.workload else None
+    return " " * 12 if rate is None else f"{rate / 1e9:7.2f} Gbit/s"
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%H:%M:%S" if seconds >= 3600 else "%M:%S", time.gmtime(seconds))

@@ -1,0 +1,145 @@
+"""One round on this kernel: a fresh lab, a fresh workload, the evidence of both."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import MissingCapability, TestbedError
+from testbed.evidence.collector import Collector
+from testbed.experiments.records import Cpu, Round
+from testbed.experiments.resolve import ResolvedState
+from testbed.experiments.schedule import Slot
+from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.store import now
+from testbed.topology.lab import Lab, open_lab
+from testbed.workloads import TOOLS
+from testbed.workloads.tool import Hooks, Outcome
+
+
+@dataclass(frozen=True)
+class Task:
+    """A round to measure: which, of what state, on which kernel."""
+
+    number: int
+    slot: Slot
+    state: ResolvedState
+    kernel: str
+    warmup: bool = False
+
+
+def measure(task: Task, collectors: Sequence[Collector], limits: NoiseLimits, raw: Path) -> Round:
+    """Measure one round. What goes wrong in it is the record's reason, not an exception."""
+    begun, started = time.monotonic(), now()
+    fields: dict[str, Any] = {}
+    reasons: list[str] = []
+    try:
+        with open_lab(task.state.topology) as lab:
+            fields["settings"] = lab.held()
+            outcome, evidence = _observe(task, lab, collectors, raw)
+        reasons += _fill(fields, outcome, evidence, limits)
+    except TestbedError as error:
+        reasons.append(str(error))
+    return Round(
+        round=task.number,
+        block=task.slot.block,
+        position=task.slot.position,
+        state=task.state.name,
+        kernel=task.kernel,
+        warmup=task.warmup,
+        valid=not reasons,
+        reason="; ".join(reasons) or None,
+        started=started,
+        ended=now(),
+        wall_s=round(time.monotonic() - begun, 6),
+        **fields,
+    )
+
+
+def try_state(state: ResolvedState) -> None:
+    """Bring the state's lab up once and take it down. MissingCapability when this machine refuses it."""
+    cores = os.cpu_count() or 1
+    for node, cpus in state.cpus.items():
+        if max(cpus) >= cores:
+            raise MissingCapability(f"cpus: {node} asks for CPU {max(cpus)}, this machine has {cores}")
+    TOOLS[state.workload.tool].version()
+    with open_lab(state.topology):
+        pass
+
+
+@dataclass
+class _Evidence:
+    """The collectors of one round. One that fails makes the round invalid; the others go on."""
+
+    collectors: Sequence[Collector]
+    reasons: list[str] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    _once: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self, lab: Lab) -> None:
+        for collector in self.collectors:
+            self._guard(collector, collector.start, lab)
+
+    def measuring(self) -> None:
+        if self._once.acquire(blocking=False):
+            for collector in self.collectors:
+                self._guard(collector, collector.measuring)
+
+    def stop(self) -> None:
+        # In reverse: the first to start sees the whole round, the others' cost included.
+        for collector in reversed(self.collectors):
+            found: Mapping[str, Any] = self._guard(collector, collector.stop) or {}
+            self.reasons += found.get("invalid", [])
+            self.fields |= {name: value for name, value in found.items() if name != "invalid"}
+
+    def _guard(self, collector: Collector, step: Any, *args: Any) -> Any:
+        try:
+            return step(*args)
+        except (TestbedError, OSError) as error:
+            self.reasons.append(f"{collector.name}: {error}")
+            return None
+
+
+def _observe(task: Task, lab: Lab, collectors: Sequence[Collector], raw: Path) -> tuple[Outcome, _Evidence]:
+    evidence = _Evidence(collectors)
+    evidence.start(lab)
+    try:
+        outcome = TOOLS[task.state.workload.tool].run(
+            lab,
+            task.state.workload,
+            cpus=task.state.cpus,
+            hooks=Hooks(measuring=evidence.measuring),
+            raw=raw,
+            raw_name=f"{task.number:05d}-{task.state.name}",
+        )
+    finally:
+        evidence.stop()
+    return outcome, evidence
+
+
+def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits: NoiseLimits) -> list[str]:
+    """Put what was found into the record's fields; the reasons why the round does not count."""
+    fields |= evidence.fields
+    fields["workload"] = outcome.workload
+    fields["measured_s"] = outcome.measured_s
+    if outcome.processes:
+        cpu = Cpu.model_validate(fields.get("cpu") or {})
+        fields["cpu"] = cpu.model_copy(update={"processes": cpu.processes | outcome.processes})
+    reasons = [] if outcome.reason is None else [outcome.reason]
+    return reasons + evidence.reasons + _too_noisy(fields.get("noise"), limits)
+
+
+def _too_noisy(noise: Any, limits: NoiseLimits) -> list[str]:
+    """The declared limits that the round's noise went over, with both figures."""
+    found = noise if isinstance(noise, dict) else noise.model_dump() if noise else {}
+    reasons = []
+    for name, limit in limits.model_dump(exclude_none=True).items():
+        percent = found.get(name)
+        if percent is not None and percent > limit * 100:
+            reasons.append(f"noise: {name} {percent:.1f}% is above the limit of {limit:.1%}")
+    return reasons

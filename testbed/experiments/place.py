@@ -1,0 +1,64 @@
+"""Where rounds are measured: on the running kernel, or (testbed.kernels) in a VM that runs another."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from testbed.capabilities import Capabilities
+from testbed.evidence.collectors import collectors_for
+from testbed.evidence.machine import this_kernel
+from testbed.evidence.spec import CollectSpec
+from testbed.experiments.measure import Task, measure, try_state
+from testbed.experiments.records import Kernel, Round
+from testbed.experiments.resolve import ResolvedState
+from testbed.experiments.spec import NoiseLimits
+
+
+class Place(Protocol):
+    """A kernel that can measure rounds. Closing it gives back what it holds."""
+
+    name: str
+    raw: Path  # where raw output goes: the run's raw/
+
+    def kernel(self) -> Kernel: ...
+
+    def capabilities(self, names: Iterable[str]) -> Capabilities: ...
+
+    def try_state(self, state: ResolvedState) -> None:
+        """Whether the kernel takes the state's settings. MissingCapability, in its words, when not."""
+        ...
+
+    def measure(self, task: Task) -> Round: ...
+
+    def close(self) -> None: ...
+
+
+class Here:
+    """The running kernel."""
+
+    def __init__(self, collect: CollectSpec, limits: NoiseLimits) -> None:
+        self.name = platform.release()
+        self.raw = Path()
+        self._limits = limits
+        self._collectors = collectors_for(collect)
+
+    def kernel(self) -> Kernel:
+        return this_kernel()
+
+    def capabilities(self, names: Iterable[str]) -> Capabilities:
+        from testbed.probing import find  # only where a state requires something
+
+        return find(names)
+
+    def try_state(self, state: ResolvedState) -> None:
+        try_state(state)
+
+    def measure(self, task: Task) -> Round:
+        return measure(task, self._collectors, self._limits, self.raw)
+
+    def close(self) -> None:
+        for collector in self._collectors:
+            collector.close()

@@ -1,0 +1,241 @@
+"""From an experiment file and the command line to resolved states: everything a round needs, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed import yamlfile
+from testbed.errors import InputError
+from testbed.experiments.spec import Experiment, Variation
+from testbed.topology.loading import load_topology
+from testbed.topology.settings import Settings
+from testbed.topology.spec import Topology
+from testbed.workloads import parse_options
+from testbed.workloads.tool import Options
+from testbed.yamlfile import Document, did_you_mean
+
+
+@dataclass(frozen=True)
+class ResolvedState:
+    """One state with nothing left to look up. It travels as JSON to the kernel that measures it."""
+
+    name: str
+    topology: Topology
+    workload: Options
+    cpus: dict[str, list[int]]
+    requires: dict[str, str]
+    kernel: str | None
+    settings: dict[str, dict[str, Any]]  # what the experiment changes, for headers and reports
+
+    def as_record(self) -> dict[str, Any]:
+        return {
+            "topology": self.topology.model_dump(mode="json", exclude_unset=True, by_alias=True),
+            "workload": self.workload.model_dump(mode="json", exclude_unset=True, by_alias=True),
+            "cpus": self.cpus,
+            "requires": self.requires,
+            "kernel": self.kernel,
+            "settings": self.settings,
+        }
+
+    @classmethod
+    def from_record(cls, name: str, record: Mapping[str, Any]) -> ResolvedState:
+        return cls(
+            name=name,
+            topology=Topology.model_validate(record["topology"]),
+            workload=parse_options(record["workload"]),
+            cpus=dict(record["cpus"]),
+            requires=dict(record["requires"]),
+            kernel=record["kernel"],
+            settings=dict(record["settings"]),
+        )
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An experiment ready to run. `states` in the file's order, only those asked for."""
+
+    name: str
+    experiment: Experiment
+    states: dict[str, ResolvedState]
+
+    def comparisons(self) -> list[tuple[str, str]]:
+        """The asked comparisons whose two states are both here."""
+        return [(a, b) for a, b in self.experiment.comparisons() if a in self.states and b in self.states]
+
+    def as_record(self) -> dict[str, Any]:
+        record = self.experiment.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        return {"name": self.name, **record, "compare": [list(pair) for pair in self.comparisons()]}
+
+
+def shipped_folder() -> Path:
+    """Where the shipped experiments are: in the wheel, or at the top of a checkout."""
+    packaged = Path(str(files("testbed.experiments"))) / "shipped"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "experiments"
+
+
+def shipped() -> list[str]:
+    """The names of the shipped experiments."""
+    return sorted(path.stem for path in shipped_folder().glob("*.yaml"))
+
+
+def find_experiment(name: str) -> Path:
+    """The file of a shipped name or a path. InputError, with the nearest names, for neither."""
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return Path(name)
+    path = shipped_folder() / f"{name}.yaml"
+    if path.exists():
+        return path
+    known = shipped()
+    hint = did_you_mean(name, known) or f"; shipped are {', '.join(known)}"
+    raise InputError(f"{name}: no such experiment{hint}")
+
+
+def load_experiment(
+    name: str, *, overrides: Mapping[str, Any] | None = None, states: Sequence[str] = ()
+) -> Resolved:
+    """Read, check and resolve an experiment.
+
+    `overrides` is a tree of values as the file would hold them that goes over
+    the file's own; its `settings`, `workload` and `cpus` win over every state's
+    too. `states` keeps only these.
+    """
+    path = find_experiment(name)
+    document = yamlfile.load(path)
+    if overrides and isinstance(document.value, dict):
+        document.value.update(merge(document.value, overrides))
+    experiment = yamlfile.validate(document, Experiment)
+    variations = experiment.variations()
+    for state in states:
+        if state not in variations:
+            hint = did_you_mean(state, list(variations)) or f"; the states are {', '.join(variations)}"
+            raise InputError(f"{path}: no state '{state}'{hint}")
+    wanted = {state: variations[state] for state in (dict.fromkeys(states) or variations)}
+    resolved = {state: _resolve(document, state, steps) for state, steps in wanted.items()}
+    return Resolved(path.stem, experiment, resolved)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `over` on top, mapping by mapping."""
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        result[key] = merge(below, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """`--set` as a tree of overrides.
+
+    `NODE:DEVICE.SETTING=VALUE`, `workload.KEY=VALUE`, `cpus.NODE=VALUE`,
+    `protocol.KEY=VALUE`, `collect.KEY=VALUE`; InputError for anything else.
+    """
+    name, equals, word = text.partition("=")
+    device, dot, setting = name.rpartition(".")
+    if not (equals and dot and device and setting):
+        raise InputError(f"--set {text}: expected NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE")
+    value = yamlfile.parse(word, f"--set {text}").value
+    if ":" not in device:
+        sections = ("workload", "cpus", "protocol", "collect")
+        if device not in sections:
+            raise InputError(
+                f"--set {text}: '{device}' is neither NODE:DEVICE nor one of {', '.join(sections)}"
+            )
+        part = {device: {setting: value}}
+        return part if device in ("protocol", "collect") else {"overrides": part}
+    device, inner, rest = _features(device, setting)
+    return {"overrides": {"settings": {device: {inner: {rest: value}} if rest else {inner: value}}}}
+
+
+def _features(device: str, setting: str) -> tuple[str, str, str]:
+    """`NODE:DEVICE.features.tso` names one feature of the mapping `features`."""
+    place, dot, outer = device.partition(".")
+    return (place, outer, setting) if dot else (device, setting, "")
+
+
+def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> ResolvedState:
+    topology = load_topology(_last(step.topology for step in steps) or "")
+    workload: dict[str, Any] = {}
+    cpus: dict[str, list[int]] = {}
+    requires: dict[str, str] = {}
+    changed: dict[str, Settings] = {}
+    sysctls: dict[str, dict[str, int | str]] = {}
+    for step in steps:
+        workload = merge(workload, step.workload)
+        requires |= step.requires
+        for node, listed in step.cpus.items():
+            cpus[_node(document, name, topology, node, "cpus")] = listed
+        for pattern, settings in step.settings.items():
+            for place in _places(document, name, topology, pattern):
+                changed[place] = changed.get(place, Settings()).overlaid(settings)
+        for pattern, values in step.sysctls.items():
+            for node in _nodes(document, name, topology, pattern):
+                sysctls[node] = {**sysctls.get(node, {}), **values}
+    options = _workload(document, name, workload)
+    for node in (options.from_, options.to):
+        _node(document, name, topology, node, "workload")
+    topology = topology.with_settings(changed, sysctls)
+    shown = {
+        place: settings.model_dump(mode="json", exclude_unset=True) for place, settings in changed.items()
+    }
+    kernel = _last(step.kernel for step in steps)
+    return ResolvedState(name, topology, options, cpus, requires, kernel, shown)
+
+
+def _last(values: Iterator[str | None]) -> str | None:
+    return [None, *(value for value in values if value is not None)][-1]
+
+
+def _workload(document: Document, state: str, options: Mapping[str, Any]) -> Options:
+    try:
+        return parse_options(options)
+    except InputError as error:
+        raise document.error(_place(document, state, "workload"), f"state {state}: {error}") from None
+
+
+def _places(document: Document, state: str, topology: Topology, pattern: str) -> list[str]:
+    """The `node:device`s that `pattern` fits; a pattern that fits none is a mistake."""
+    known = [f"{node}:{device}" for node, body in topology.nodes.items() for device in body.devices]
+    return _fitting(document, state, known, pattern, "settings", "device")
+
+
+def _nodes(document: Document, state: str, topology: Topology, pattern: str) -> list[str]:
+    return _fitting(document, state, list(topology.nodes), pattern, "sysctls", "node")
+
+
+def _node(document: Document, state: str, topology: Topology, node: str, section: str) -> str:
+    return _fitting(document, state, list(topology.nodes), node, section, "node")[0]
+
+
+def _fitting(
+    document: Document, state: str, known: list[str], pattern: str, section: str, what: str
+) -> list[str]:
+    fitting = [name for name in known if fnmatchcase(name, pattern)]
+    if fitting:
+        return fitting
+    hint = did_you_mean(pattern, known) or f"; there are {', '.join(known)}"
+    key = _place(document, state, section)
+    key = (*key, pattern) if (*key, pattern) in document.lines else key
+    raise document.error(key, f"state {state}: {section}: the topology has no {what} '{pattern}'{hint}")
+
+
+def _place(document: Document, state: str, section: str) -> tuple[str | int, ...]:
+    """Where a state's section stands in the file: with the state, or with the whole experiment."""
+    own: tuple[str | int, ...] = ("states", state, section)
+    return own if own in document.lines else (section,)
+
+
+def dump(resolved: Resolved, *, as_json: bool = False) -> str:
+    """The resolved experiment as YAML or JSON, for `testbed experiment show`."""
+    record = {**resolved.as_record(), "states": {n: s.as_record() for n, s in resolved.states.items()}}
+    if as_json:
+        return json.dumps(record, indent=1) + "\n"
+    return yaml.safe_dump(record, sort_keys=False, allow_unicode=True)

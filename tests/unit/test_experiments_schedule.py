@@ -1,0 +1,44 @@
+"""The order of rounds and the stopping rule."""
+
+from collections import Counter
+
+from testbed.experiments.schedule import StoppingRule, block_order, remaining
+
+STATES = ["a", "b", "c", "d"]
+
+
+def test_the_same_seed_gives_the_same_order():
+    assert [block_order(STATES, 7, k) for k in range(20)] == [block_order(STATES, 7, k) for k in range(20)]
+
+
+def test_another_seed_gives_another_order():
+    assert [block_order(STATES, 7, k) for k in range(20)] != [block_order(STATES, 8, k) for k in range(20)]
+
+
+def test_a_block_holds_each_state_once():
+    assert all(sorted(block_order(STATES, 3, k)) == STATES for k in range(100))
+
+
+def test_each_state_comes_first_about_equally_often():
+    first = Counter(block_order(STATES, 1, k)[0] for k in range(2000))
+    assert all(430 < first[state] < 570 for state in STATES)  # 500 +- 3.6 standard deviations
+
+
+def test_rounds_alone_decide_without_a_target():
+    rule = StoppingRule(rounds=6, cap=84)
+    assert not rule.enough(5, {"a : b": 0.001})
+    assert rule.enough(6, {"a : b": 0.5})
+
+
+def test_a_target_goes_on_until_every_interval_is_narrow_or_the_cap():
+    rule = StoppingRule(rounds=6, cap=20, target=0.03)
+    assert not rule.enough(5, {"x": 0.01, "y": 0.01})
+    assert not rule.enough(6, {"x": 0.01, "y": 0.04})
+    assert not rule.enough(6, {"x": 0.01, "y": None})
+    assert rule.enough(7, {"x": 0.01, "y": 0.03})
+    assert rule.enough(20, {"x": 0.5})
+
+
+def test_a_width_twice_the_target_asks_for_four_times_the_rounds():
+    assert remaining(StoppingRule(rounds=6, cap=84, target=0.01), 6, {"x": 0.02}) == 18
+    assert remaining(StoppingRule(rounds=6, cap=20, target=0.01), 6, {"x": 0.02}) == 14
