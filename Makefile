@@ -1,0 +1,37 @@
+# What a developer runs. Each target does the set-up that it needs; a second time that is quick.
+
+BIN := .venv/bin
+DEMO := --rounds 4 --duration 3 --omit 0.5
+
+.PHONY: help demo test test-vm check wheel clean set-up-run set-up-test
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+set-up-run:
+	@scripts/setup.sh run
+
+set-up-test:
+	@scripts/setup.sh test
+
+demo: set-up-run ## packets by exact size, Nagle against BIG TCP on this kernel (root, 3 minutes)
+	$(BIN)/testbed run nagle $(DEMO)
+
+test: set-up-test ## unit, system and default VM tests (root; without root the unit tests)
+	$(BIN)/pytest -m 'not slow'
+
+test-vm: set-up-test ## every test that boots kernels, the long ones too (root)
+	$(BIN)/pytest tests/vm
+
+check: set-up-test ## lint, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+wheel: set-up-test ## build the wheel into dist/
+	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
+
+clean: ## remove all that set-up and builds made; results stay
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	rm -f testbed/evidence/bpf/*.bpf.o
