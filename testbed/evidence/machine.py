@@ -1,0 +1,132 @@
+"""Where a run took place: machine, kernel and tools, as run.json records them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from testbed import __version__
+from testbed.errors import TestbedError
+from testbed.experiments.records import Kernel, Machine
+
+_CPU = Path("/sys/devices/system/cpu")
+
+
+def machine() -> Machine:
+    """This machine. A fact that the kernel does not tell is None or empty."""
+    return Machine(
+        cpu_model=_cpu_model(),
+        cores=os.cpu_count() or 0,
+        memory_bytes=psutil.virtual_memory().total,
+        virtualisation=_virtualisation(),
+        governor=_text(_CPU / "cpu0/cpufreq/scaling_governor"),
+        smt={"1": True, "0": False}.get(_text(_CPU / "smt/active") or ""),
+    )
+
+
+def this_kernel() -> Kernel:
+    """The running kernel."""
+    uname = platform.uname()
+    return Kernel(
+        release=uname.release,
+        version=uname.version,
+        config_sha256=_sha256(kernel_config()),
+        cmdline=_text(Path("/proc/cmdline")) or "",
+        build_id=build_id(_bytes(Path("/sys/kernel/notes"))),
+    )
+
+
+def kernel_config() -> bytes | None:
+    """The running kernel's configuration as text, None where neither /proc nor /boot has it."""
+    packed = _bytes(Path("/proc/config.gz"))
+    return gzip.decompress(packed) if packed else _bytes(Path(f"/boot/config-{platform.release()}")) or None
+
+
+def tool_versions() -> dict[str, str]:
+    """Name to version of what measures here; a tool that is not installed is left out."""
+    versions = {"testbed": __version__, "python": platform.python_version()}
+    for name, argv in _TOOLS.items():
+        if version := _first_number(argv):
+            versions[name] = version
+    if version := _libbpf_version():
+        versions["libbpf"] = version
+    return versions
+
+
+def build_id(notes: bytes) -> str | None:
+    """The GNU build id among the ELF notes of /sys/kernel/notes."""
+    found = re.search(rb"\x14\0\0\0\x03\0\0\0GNU\0(.{20})", notes, re.DOTALL)
+    return found[1].hex() if found else None
+
+
+_TOOLS = {
+    "iperf3": ["iperf3", "--version"],
+    "netperf": ["netperf", "-V"],
+    "iproute2": ["ip", "-V"],
+    "ethtool": ["ethtool", "--version"],
+    "perf": ["perf", "--version"],
+    "qemu": ["qemu-system-x86_64", "--version"],
+}
+
+
+def _first_number(argv: list[str]) -> str | None:
+    """The first thing like a version in what `argv` prints."""
+    if shutil.which(argv[0]) is None:
+        return None
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\d+\.\d+[\w.+-]*", done.stdout + done.stderr)
+    return found[0] if found else None
+
+
+def _libbpf_version() -> str | None:
+    from testbed.evidence import libbpf
+
+    try:
+        return libbpf.version().removeprefix("v")
+    except TestbedError:
+        return None
+
+
+def _cpu_model() -> str:
+    for line in (_text(Path("/proc/cpuinfo")) or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.machine()
+
+
+def _virtualisation() -> str | None:
+    """kvm, qemu... as systemd-detect-virt says, else the board's vendor when a hypervisor shows."""
+    if shutil.which("systemd-detect-virt"):
+        done = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
+        if (said := done.stdout.strip()) and said != "none":
+            return said
+    if re.search(r"^flags\s*:.*\bhypervisor\b", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE):
+        return _text(Path("/sys/class/dmi/id/sys_vendor")) or "hypervisor"
+    return None
+
+
+def _sha256(content: bytes | None) -> str | None:
+    return hashlib.sha256(content).hexdigest() if content else None
+
+
+def _text(path: Path) -> str | None:
+    return _bytes(path).decode(errors="replace").strip() or None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
