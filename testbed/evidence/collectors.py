@@ -1,0 +1,33 @@
+"""The collectors that an experiment asks for."""
+
+from __future__ import annotations
+
+from testbed.errors import MissingCapability
+from testbed.evidence.collector import Collector
+from testbed.evidence.cpu import CpuUse
+from testbed.evidence.packet_sizes import PacketSizes
+from testbed.evidence.sizes import SizeSource
+from testbed.evidence.spec import CollectSpec
+
+
+def collectors_for(collect: CollectSpec) -> list[Collector]:
+    """The asked set, ready for a run's rounds. MissingCapability when one cannot work here.
+
+    The order is that of `start`: packet sizes come first, so that they see all of the flow.
+    """
+    source, reason = _size_source(collect)
+    collectors: list[Collector] = [PacketSizes(source, devices=collect.devices, reason=reason)]
+    if collect.cpu:
+        collectors.append(CpuUse())
+    return collectors
+
+
+def _size_source(collect: CollectSpec) -> tuple[SizeSource | None, str | None]:
+    """The source of packet sizes, and why it is not the first choice."""
+    from testbed.evidence.bpf_sizes import BpfSizes
+
+    if collect.collector == "none":
+        return None, "not asked for"
+    if collect.collector == "af_packet":
+        raise MissingCapability("collector af_packet: not there yet, use bpf")
+    return BpfSizes(), None

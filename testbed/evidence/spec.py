@@ -1,0 +1,23 @@
+"""What an experiment asks to collect: the `collect:` section of its file."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CollectorName = Literal["auto", "bpf", "af_packet", "none"]
+
+
+class CollectSpec(BaseModel):
+    """Evidence beside the workload's own figures. The defaults suit most experiments."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    collector: CollectorName = Field(
+        "auto", description="source of packet sizes: auto takes bpf, or af_packet where BPF cannot run"
+    )
+    devices: list[str] = Field(
+        default=["*:*"], description="node:device patterns of the devices whose packet sizes are recorded"
+    )
+    cpu: bool = Field(True, description="per-core CPU over the measured seconds")

@@ -1,0 +1,87 @@
+"""Packet sizes without a kernel: decoding of map entries, records, comparison with counters."""
+
+import struct
+
+from testbed.evidence.bpf_sizes import KEY, decode
+from testbed.evidence.counters import compare, difference
+from testbed.evidence.packet_sizes import records
+from testbed.evidence.sizes import SizeKey
+from testbed.experiments.records import Counters, PacketSize
+from testbed.topology.lab import LabDevice
+
+CLIENT = LabDevice("client", "veth0", "veth", 2)
+DEVICES = {(4026532387, 2): CLIENT}
+WRITE = SizeKey(4026532387, 2, True, 512094, 1428, 359, 17)
+ACK = SizeKey(4026532387, 2, False, 86, 0, 1, 0)
+
+
+def entry(key: SizeKey, *per_cpu: int) -> dict[bytes, bytes]:
+    packed = KEY.pack(key.netns, key.ifindex, key.size, key.gso_size, key.gso_segs, key.nr_frags, key.tx)
+    return {packed: struct.pack(f"={len(per_cpu)}q", *per_cpu)}
+
+
+def test_key_has_the_layout_of_the_c_structure():
+    assert KEY.size == 20
+
+
+def test_counts_of_all_cpus_are_added():
+    assert decode(entry(WRITE, 3, 4)) == {WRITE: 7}
+
+
+def test_attempt_taken_back_on_another_cpu_leaves_nothing():
+    assert decode(entry(WRITE, 1, -1)) == {}
+
+
+def test_record_has_whole_flow_and_measured_part():
+    (record,) = records(DEVICES, {WRITE: 5}, {WRITE: 30}, {WRITE: 105})
+    assert (record.packets, record.measured_packets) == (100, 75)
+    assert (record.node, record.device, record.direction) == ("client", "veth0", "tx")
+    assert (record.size, record.gso_size, record.gso_segs, record.nr_frags) == (512094, 1428, 359, 17)
+
+
+def test_without_the_end_of_the_omitted_seconds_everything_is_measured():
+    (record,) = records(DEVICES, {WRITE: 5}, {}, {WRITE: 105})
+    assert (record.packets, record.measured_packets) == (100, 100)
+
+
+def test_packets_from_before_the_round_and_of_other_devices_are_left_out():
+    elsewhere = ACK._replace(ifindex=7)
+    assert records(DEVICES, {ACK: 9}, {ACK: 9}, {ACK: 9, elsewhere: 4}) == []
+
+
+def test_records_stand_largest_first_within_each_direction():
+    found = records(DEVICES, {}, {}, {WRITE._replace(size=862): 1, ACK: 1, WRITE: 1})
+    assert [(r.direction, r.size) for r in found] == [("rx", 86), ("tx", 512094), ("tx", 862)]
+
+
+def size(direction: str, octets: int, packets: int) -> PacketSize:
+    return PacketSize(node="client", device="veth0", direction=direction, size=octets, packets=packets)
+
+
+def test_sums_equal_to_the_counters_match():
+    sizes = [size("tx", 512094, 2), size("tx", 86, 1), size("rx", 86, 3)]
+    counted = Counters(rx_packets=3, rx_bytes=258, tx_packets=3, tx_bytes=1024274)
+    assert compare(sizes, {"client:veth0": counted}) == []
+
+
+def test_one_missing_packet_is_named_with_its_place_and_figures():
+    counted = Counters(rx_packets=4, rx_bytes=344)
+    (mismatch,) = compare([size("rx", 86, 3)], {"client:veth0": counted})
+    assert mismatch == "client:veth0 rx: 3 packets 258 bytes seen, 4 packets 344 bytes counted"
+
+
+def test_packets_right_and_bytes_wrong_is_a_mismatch():
+    assert compare([size("rx", 100, 1)], {"client:veth0": Counters(rx_packets=1, rx_bytes=86)})
+
+
+def test_device_that_saw_nothing_and_counted_nothing_matches():
+    assert compare([], {"client:veth0": Counters()}) == []
+
+
+def test_difference_counts_from_zero_for_a_device_that_came_later():
+    before = {"client:veth0": Counters(rx_packets=10, drops=1)}
+    after = {"client:veth0": Counters(rx_packets=15, drops=1), "client:veth1": Counters(tx_bytes=7)}
+    assert difference(before, after) == {
+        "client:veth0": Counters(rx_packets=5),
+        "client:veth1": Counters(tx_bytes=7),
+    }
