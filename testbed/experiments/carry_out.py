@@ -10,7 +10,8 @@ from testbed.experiments.place import Here
 from testbed.experiments.records import Status
 from testbed.experiments.resolve import Resolved
 from testbed.experiments.runner import Observer, Runner, Stop, new_run, reopen
-from testbed.experiments.store import RAW, StoredRun
+from testbed.experiments.schedule import Leg
+from testbed.experiments.store import StoredRun
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,7 @@ def carry_out(
     try:
         writer = reopen(stored, resolved, place) if stored else new_run(resolved, place, results, argv)
         try:
-            place.raw = writer.folder / RAW
-            runner = Runner(resolved, place, writer, observer, stop)
+            runner = Runner(resolved, [Leg()], lambda leg: place, writer, observer, stop)
             status = runner.run(stored.rounds() if stored else ())
         finally:
             writer.close()

@@ -30,7 +30,21 @@ class Task:
     slot: Slot
     state: ResolvedState
     kernel: str
+    boot: int = 0
     warmup: bool = False
+
+    def record(self, **fields: Any) -> Round:
+        """The round's record: what the task says, and `fields` beside it."""
+        return Round(
+            round=self.number,
+            block=self.slot.block,
+            position=self.slot.position,
+            state=self.state.name,
+            kernel=self.kernel,
+            boot=self.boot,
+            warmup=self.warmup,
+            **fields,
+        )
 
 
 def measure(task: Task, collectors: Sequence[Collector], limits: NoiseLimits, raw: Path) -> Round:
@@ -45,13 +59,7 @@ def measure(task: Task, collectors: Sequence[Collector], limits: NoiseLimits, ra
         reasons += _fill(fields, outcome, evidence, limits)
     except TestbedError as error:
         reasons.append(str(error))
-    return Round(
-        round=task.number,
-        block=task.slot.block,
-        position=task.slot.position,
-        state=task.state.name,
-        kernel=task.kernel,
-        warmup=task.warmup,
+    return task.record(
         valid=not reasons,
         reason="; ".join(reasons) or None,
         started=started,

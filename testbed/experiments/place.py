@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from testbed.capabilities import Capabilities
+from testbed.errors import TestbedError
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.machine import this_kernel
 from testbed.evidence.spec import CollectSpec
@@ -15,6 +16,10 @@ from testbed.experiments.measure import Task, measure, try_state
 from testbed.experiments.records import Kernel, Round
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
+
+
+class PlaceLost(TestbedError):
+    """The place is gone: its VM crashed, hung or was killed. What it had measured before is kept."""
 
 
 class Place(Protocol):

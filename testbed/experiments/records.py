@@ -129,6 +129,7 @@ class Round(Record):
     position: int
     state: str
     kernel: str
+    boot: int = Field(0, description="which boot of the run, where a run boots kernels")
     warmup: bool = False
     valid: bool = True
     reason: str | None = None

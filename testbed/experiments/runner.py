@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -12,10 +12,10 @@ from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.machine import machine, tool_versions
 from testbed.experiments.estimate import least_seconds
 from testbed.experiments.measure import Task
-from testbed.experiments.place import Place
+from testbed.experiments.place import Place, PlaceLost
 from testbed.experiments.records import Round, Run, Status
 from testbed.experiments.resolve import Resolved, ResolvedState
-from testbed.experiments.schedule import Slot, StoppingRule, block_order
+from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order
 from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
 from testbed.stats.compare import compare_pairs
 
@@ -37,21 +37,34 @@ class Observer:
 
 @dataclass
 class Progress:
-    """What the rounds so far say: the figures of the valid ones, and how wide the effects' intervals are."""
+    """What the rounds so far say: the figures of the valid ones, and how wide the effects' intervals are.
+
+    A label is a state, or `state@kernel` in a run of several kernels. There each
+    state is compared across the kernels, the first one as the baseline.
+    """
 
     comparisons: list[tuple[str, str]]
-    figures: dict[str, dict[int, float]] = field(default_factory=dict)  # state -> block -> bits a second
+    by_kernel: bool = False
+    figures: dict[str, dict[int, float]] = field(default_factory=dict)  # label -> block -> bits a second
     blocks: int = 0
     invalid: int = 0
+
+    def label(self, state: str, kernel: str) -> str:
+        return f"{state}@{kernel}" if self.by_kernel else state
 
     def add(self, record: Round) -> None:
         if not record.valid:
             self.invalid += 1
         elif not record.warmup:
-            self.figures.setdefault(record.state, {})[record.block] = _figure(record)
+            label = self.label(record.state, record.kernel)
+            self.figures.setdefault(label, {})[record.block] = _figure(record)
 
-    def has(self, slot: Slot) -> bool:
-        return slot.block in self.figures.get(slot.state, {})
+    def has(self, block: int, label: str) -> bool:
+        return block in self.figures.get(label, {})
+
+    def without(self, skipped: Container[str]) -> None:
+        """Forget comparisons that lost a side."""
+        self.comparisons = [(a, b) for a, b in self.comparisons if a not in skipped and b not in skipped]
 
     def half_widths(self) -> dict[str, float | None]:
         """Comparison -> half width of the 95% interval of its ratio, None while unknown."""
@@ -78,10 +91,11 @@ class Stop:
 
 @dataclass
 class Runner:
-    """One run. `run` measures until there are enough rounds or `stop` is set."""
+    """One run: its legs one after the other, each on a place that `open_place` gives."""
 
     resolved: Resolved
-    place: Place
+    legs: Sequence[Leg]
+    open_place: Callable[[Leg], Place]
     writer: RunWriter
     observer: Observer
     stop: Stop
@@ -90,7 +104,8 @@ class Runner:
     _number: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        self.progress = Progress(self.resolved.comparisons())
+        several = len({leg.kernel for leg in self.legs}) > 1
+        self.progress = Progress(self.resolved.comparisons(), by_kernel=several)
 
     @property
     def rule(self) -> StoppingRule:
@@ -101,10 +116,7 @@ class Runner:
         """Measure. `earlier` are the rounds of a resumed run. The run's folder says how it ended."""
         try:
             self._resume(earlier)
-            states = self._runnable_states()
-            self.observer.begun(self.writer.run, self.writer.folder, self.rule, least_seconds(self.resolved))
-            self._warm_up(states)
-            complete = self._blocks(states)
+            complete = all(self._leg(leg) for leg in self.legs)
         except KeyboardInterrupt:
             self.writer.end("interrupted")
             return "interrupted"
@@ -122,25 +134,61 @@ class Runner:
             last = record.round
         self._number = count(last + 1)
 
-    def _runnable_states(self) -> list[ResolvedState]:
+    def _leg(self, leg: Leg) -> bool:
+        """Measure a leg's blocks. False when stopped before its end."""
+        with _Bench(self, leg) as bench:
+            states = bench.runnable_states()
+            if leg is self.legs[0]:
+                self.observer.begun(
+                    self.writer.run, self.writer.folder, self.rule, least_seconds(self.resolved)
+                )
+            return bench.warm_up(states) and bench.blocks(states)
+
+
+@dataclass
+class _Bench:
+    """A leg being measured: its place, opened anew when it was lost."""
+
+    runner: Runner
+    leg: Leg
+    place: Place = field(init=False)
+
+    def __enter__(self) -> _Bench:
+        self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.place.close()
+
+    def _open(self) -> None:
+        self.place = self.runner.open_place(self.leg)
+        writer = self.runner.writer
+        self.place.raw = writer.raw
+        if self.place.name not in writer.run.kernels:
+            writer.update(kernels={**writer.run.kernels, self.place.name: self.place.kernel()})
+
+    def runnable_states(self) -> list[ResolvedState]:
         """The states that this kernel can run; the others are recorded with the reason."""
-        required = {name for state in self.resolved.states.values() for name in state.requires}
+        resolved, writer = self.runner.resolved, self.runner.writer
+        here = {n: s for n, s in resolved.states.items() if s.kernel in (None, self.place.name)}
+        required = {name for state in here.values() for name in state.requires}
         found = self.place.capabilities(required) if required else None
         skipped: dict[str, str] = {}
-        for name, state in self.resolved.states.items():
+        for name, state in here.items():
             unmet = found.unmet(state.requires) if found else []
             reason = "; ".join(unmet) or self._refusal(state)
             if reason:
                 skipped[name] = reason
-                self.observer.skipped(name, reason)
-        self.writer.update(skipped=skipped)
-        states = [state for name, state in self.resolved.states.items() if name not in skipped]
-        if not states:
+        labelled = {self.runner.progress.label(name, self.place.name): why for name, why in skipped.items()}
+        for label, reason in labelled.items():
+            if label not in writer.run.skipped:
+                self.runner.observer.skipped(label, reason)
+        writer.update(skipped={**writer.run.skipped, **labelled})
+        self.runner.progress.without(labelled)
+        states = [state for name, state in here.items() if name not in skipped]
+        if not states and len(self.runner.legs) == 1:
             name, reason = next(iter(skipped.items()))
-            raise MissingCapability(f"no state of {self.resolved.name} can run here: {name}: {reason}")
-        self.progress.comparisons = [
-            pair for pair in self.progress.comparisons if not skipped.keys() & set(pair)
-        ]
+            raise MissingCapability(f"no state of {resolved.name} can run here: {name}: {reason}")
         return states
 
     def _refusal(self, state: ResolvedState) -> str:
@@ -150,48 +198,61 @@ class Runner:
             return str(error)
         return ""
 
-    def _warm_up(self, states: Sequence[ResolvedState]) -> None:
+    def warm_up(self, states: Sequence[ResolvedState]) -> bool:
+        """Rounds that do not count, on each boot anew. False when stopped."""
         order = self._order(states, WARMUP_BLOCK)
-        for position in range(self.resolved.experiment.protocol.warmup):
-            if self.stop.asked:
-                return
+        for position in range(self.runner.resolved.experiment.protocol.warmup if order else 0):
+            if self.runner.stop.asked:
+                return False
             state = order[position % len(order)]
             self._measure(Slot(WARMUP_BLOCK, position, state.name), state, warmup=True)
+        return True
 
-    def _blocks(self, states: Sequence[ResolvedState]) -> bool:
-        """Block after block until there are enough. False when stopped before."""
-        for block in count():
-            if self.rule.enough(block, self.progress.half_widths()):
-                return True
+    def blocks(self, states: Sequence[ResolvedState]) -> bool:
+        """Block after block to the leg's last one, or until there are enough. False when stopped."""
+        progress, block = self.runner.progress, self.leg.first
+        while not self._enough(block):
             for position, state in enumerate(self._order(states, block)):
-                slot = Slot(block, position, state.name)
-                if self.stop.asked:
+                if self.runner.stop.asked:
                     return False
-                if not self.progress.has(slot):
-                    self._until_valid(slot, state)
-            self.progress.blocks = block + 1
-        raise AssertionError("blocks do not end")
+                if not progress.has(block, progress.label(state.name, self.place.name)):
+                    self._until_valid(Slot(block, position, state.name), state)
+            block += 1
+            progress.blocks = max(progress.blocks, block)
+        return True
+
+    def _enough(self, blocks: int) -> bool:
+        if self.leg.last is not None:
+            return blocks > self.leg.last
+        return self.runner.rule.enough(blocks, self.runner.progress.half_widths())
 
     def _until_valid(self, slot: Slot, state: ResolvedState) -> None:
         """Measure the slot; again, at once, while the round is invalid and retries are left."""
-        for _ in range(1 + self.resolved.experiment.protocol.retries):
+        for _ in range(1 + self.runner.resolved.experiment.protocol.retries):
             record = self._measure(slot, state)
-            if record.valid or self.stop.asked:
+            if record.valid or self.runner.stop.asked:
                 return
-        self.failed.append(f"state {state.name}, block {slot.block}: no valid round: {record.reason}")
+        self.runner.failed.append(f"{state.name}, block {slot.block + 1}: no valid round: {record.reason}")
 
     def _measure(self, slot: Slot, state: ResolvedState, *, warmup: bool = False) -> Round:
-        task = Task(next(self._number), slot, state, self.place.name, warmup)
-        self.observer.measuring(task)
-        record = self.place.measure(task)
-        self.writer.append(record)
-        self.progress.add(record)
-        self.observer.measured(record, self.progress)
+        runner = self.runner
+        task = Task(next(runner._number), slot, state, self.place.name, self.leg.boot, warmup)
+        runner.observer.measuring(task)
+        started = now()
+        try:
+            record = self.place.measure(task)
+        except PlaceLost as error:
+            record = task.record(started=started, ended=now(), valid=False, reason=str(error))
+            self.place.close()
+            self._open()
+        runner.writer.append(record)
+        runner.progress.add(record)
+        runner.observer.measured(record, runner.progress)
         return record
 
     def _order(self, states: Sequence[ResolvedState], block: int) -> list[ResolvedState]:
         named = {state.name: state for state in states}
-        return [named[name] for name in block_order(list(named), self.writer.run.seed, block)]
+        return [named[name] for name in block_order(list(named), self.runner.writer.run.seed, block)]
 
 
 def new_run(resolved: Resolved, place: Place, results: Path, argv: Sequence[str]) -> RunWriter:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,30 @@ def block_order(states: Sequence[str], seed: int, block: int) -> list[str]:
     return order
 
 
-def slots(states: Sequence[str], seed: int) -> Iterator[Slot]:
-    """Slots without end, block after block; the stopping rule decides how many are used."""
-    for block in count():
-        for position, state in enumerate(block_order(states, seed, block)):
-            yield Slot(block, position, state)
+@dataclass(frozen=True)
+class Leg:
+    """Blocks `first` to `last` (None: until there are enough), measured one after the other on one kernel.
+
+    `boot` counts the boots of all kernels in the run; rounds of different
+    kernels are pairs by block.
+    """
+
+    kernel: str | None = None  # None: the running kernel
+    boot: int = 0
+    first: int = 0
+    last: int | None = None
+
+
+def legs(kernels: Sequence[str], rounds: int, boots: int) -> list[Leg]:
+    """`boots` boots of each kernel in the order A B, B A, A B ..., the blocks split evenly over the boots."""
+    result: list[Leg] = []
+    for number in range(boots):
+        first, last = rounds * number // boots, rounds * (number + 1) // boots - 1
+        if last < first:
+            continue  # more boots than rounds
+        for kernel in kernels if number % 2 == 0 else reversed(kernels):
+            result.append(Leg(kernel, len(result), first, last))
+    return result
 
 
 @dataclass(frozen=True)
