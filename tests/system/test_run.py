@@ -1,0 +1,218 @@
+"""testbed run, as a user runs it: real namespaces, real iperf3, real BPF."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.requires("root", "veth", "iperf3", "bpf")
+
+ROOT = Path(__file__).parents[2]
+
+
+def testbed(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "testbed", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=options.pop("cwd", ROOT),
+        **options,
+    )
+
+
+def rounds(folder):
+    return [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+
+
+def only_folder(results):
+    (folder,) = results.iterdir()
+    return folder
+
+
+def left_behind():
+    """Named namespaces, and the devices of the machine's own namespace."""
+    return sorted(Path("/run/netns").glob("*")), sorted(Path("/sys/class/net").iterdir())
+
+
+@pytest.fixture(scope="module")
+def nagle(tmp_path_factory):
+    """Two states of the nagle experiment, two rounds each: (process, run's folder)."""
+    results = tmp_path_factory.mktemp("results")
+    done = testbed(
+        "run", "nagle", "--state", "big-tcp", "--state", "big-tcp-nodelay",
+        "--rounds", 2, "--duration", 1, "--omit", 0.3, "--results", results, "--seed", 5,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done, only_folder(results)
+
+
+def test_every_round_is_exact(nagle):
+    valid = [record for record in rounds(nagle[1]) if record["valid"]]
+    assert len(valid) == 5  # a warm-up and two rounds of each state
+    for record in valid:
+        for place, counters in record["counters"].items():
+            for direction in ("rx", "tx"):
+                seen = [
+                    size
+                    for size in record["packet_sizes"]
+                    if f"{size['node']}:{size['device']}" == place and size["direction"] == direction
+                ]
+                assert sum(s["packets"] for s in seen) == counters[f"{direction}_packets"]
+                assert sum(s["packets"] * s["size"] for s in seen) == counters[f"{direction}_bytes"]
+
+
+def test_the_sizes_are_the_arithmetic_of_nagle(nagle):
+    """512000-byte writes, MSS 1428, 86 bytes of headers; some kernels add 8 above 65535."""
+    received = Counter()
+    for record in rounds(nagle[1]):
+        for size in record["packet_sizes"]:
+            if (size["node"], size["direction"]) == ("server", "rx") and not record["warmup"]:
+                received[record["state"], size["size"]] += size["packets"]
+    write = {512_086, 512_094}
+    multiple = {511_310, 511_318}
+    assert any(received["big-tcp", size] for size in multiple)
+    assert received["big-tcp", 862] > 0
+    assert received["big-tcp-nodelay", 862] == 0
+    whole = sum(
+        n * size for (state, size), n in received.items() if state == "big-tcp-nodelay" and size in write
+    )
+    all_bytes = sum(n * size for (state, size), n in received.items() if state == "big-tcp-nodelay")
+    assert whole > 0.9 * all_bytes
+
+
+def test_a_record_has_what_scripts_rely_on(nagle):
+    record = rounds(nagle[1])[-1]
+    assert record["workload"]["bits_per_second"] > 1e8
+    assert record["workload"]["congestion"] == "cubic"
+    assert record["settings"]["client:veth0"]["gso_max_size"] == 524_280
+    assert {"client", "server"} <= record["cpu"]["processes"].keys()
+    assert record["cpu"]["processes"]["client"]["system_s"] > 0
+    assert 0.9 <= record["measured_s"] <= 1.2
+    run = json.loads((nagle[1] / "run.json").read_text())
+    assert run["schema"] == 1
+    assert run["status"] == "complete"
+    assert run["seed"] == 5
+    assert run["kernels"]
+    assert "iperf3" in run["tools"]
+    assert set(run["states"]) == {"big-tcp", "big-tcp-nodelay"}
+
+
+def test_the_report_can_be_made_again_as_json(nagle):
+    done = testbed("report", nagle[1], "--format", "json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    metric = report["states"]["big-tcp"]["bits_per_second"]
+    assert metric["n"] == 2
+    assert metric["ci95"][0] < metric["mean"] < metric["ci95"][1]
+    assert report["comparisons"][0]["verdict"] == "too few rounds"
+
+
+def test_killed_in_the_middle_nothing_stays_and_resume_ends_with_the_same_schedule(tmp_path):
+    before = left_behind()
+    command = [
+        sys.executable, "-m", "testbed", "run", "nagle", "--state", "big-tcp", "--state", "big-tcp-nodelay",
+        "--rounds", "2", "--duration", "0.5", "--omit", "0", "--results", str(tmp_path), "--seed", "9",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _wait_until(lambda: list(tmp_path.glob("*/rounds.jsonl")) and len(rounds(only_folder(tmp_path))) == 2)
+    _wait_until(psutil.Process(process.pid).children)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _wait_until(lambda: not any(worker.is_running() for worker in workers))
+    assert left_behind() == before
+
+    folder = only_folder(tmp_path)
+    report = testbed("report", folder)
+    assert report.returncode == 0, report.stderr
+    assert "interrupted" in report.stdout
+    resumed = testbed("run", "--resume", folder, "--results", tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    whole = testbed(*command[3:-4], "--results", tmp_path / "whole", "--seed", "9")
+    assert whole.returncode == 0, whole.stderr
+    schedule = [
+        (r["block"], r["position"], r["state"]) for r in rounds(folder) if r["valid"] and not r["warmup"]
+    ]
+    other = rounds(only_folder(tmp_path / "whole"))
+    assert schedule == [
+        (r["block"], r["position"], r["state"]) for r in other if r["valid"] and not r["warmup"]
+    ]
+
+
+def _wait_until(holds, seconds=20):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def test_a_state_that_the_kernel_cannot_run_is_skipped_with_its_reason(tmp_path):
+    done = testbed(
+        "run", "nagle", "--state", "big-tcp", "--state", "jumbogram",
+        "--rounds", 1, "--duration", 0.3, "--results", tmp_path,
+    )  # fmt: skip
+    if "skip jumbogram" not in done.stderr:
+        pytest.skip("capability: this kernel's veth takes MTU 524280")
+    assert done.returncode == 0, done.stderr
+    run = json.loads((only_folder(tmp_path) / "run.json").read_text())
+    assert "max_mtu" in run["skipped"]["jumbogram"]
+    assert {record["state"] for record in rounds(only_folder(tmp_path))} == {"big-tcp"}
+
+
+EXPERIMENT = """\
+topology: veth-pair
+workload: {tool: iperf3, from: client, to: server, duration: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        (
+            "settings: {'client:veth9': {mtu: 1500}}",
+            2,
+            ":3: state default: settings: the topology has no device",
+        ),
+        (
+            "states:\n  a: {settings: {'clint:veth0': {mtu: 1500}}}",
+            2,
+            ":4: state a: settings: the topology has no",
+        ),
+        (
+            "settings: {'*:veth0': {mut: 1500}}",
+            2,
+            ":3: settings.*:veth0.mut: unknown key, did you mean 'mtu'?",
+        ),
+        ("settings: {'*:veth0': {gso_max_size: 600000}}", 2, "gso_max_size 600000"),
+        ("settings: {'*:veth0': {mtu: 524280}}", 3, "65535"),
+        ("compare: [[default, other]]", 2, ":3: compare.0: 'other' is not a state"),
+        ("cpus: {client: 4096}", 3, "CPU 4096"),
+        ("requires: {veth.max_mtu: '>= 99999999'}", 3, "veth.max_mtu"),
+    ],
+)
+def test_a_bad_experiment_is_one_line(tmp_path, change, status, message):
+    path = tmp_path / "bad.yaml"
+    path.write_text(EXPERIMENT + change + "\n")
+    before = left_behind()
+    done = testbed("run", path, "--rounds", 1, "--results", tmp_path / "results")
+    assert done.returncode == status, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("testbed: ")]
+    assert len(told) == 1, done.stderr
+    assert message in told[0]
+    assert "Traceback" not in done.stderr
+    assert left_behind() == before
+
+
+def test_what_does_not_exist_is_told_with_what_does():
+    done = testbed("run", "nagel")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "testbed: nagel: no such experiment, did you mean 'nagle'?\n",
+    )
