@@ -1,0 +1,236 @@
+"""The report as data: what `testbed report --format json` prints and every other format is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
+from testbed.reports.describe import asked_states, method, state_headers
+from testbed.reports.gather import Gathered, Sample, StateRounds, gather
+from testbed.reports.metrics import size_of
+from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together
+from testbed.stats.drift import drift
+from testbed.stats.summary import summarise
+
+# A size is compared, and shown in the text, from this share of a side's packets or bytes on.
+MAIN_SHARE = 0.01
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MetricSummary(Part):
+    """One metric over the valid rounds of one state, in `unit`."""
+
+    unit: str
+    n: int
+    mean: float
+    sd: float | None
+    ci95: tuple[float, float] | None = Field(description="Student's interval of the mean")
+    median: float
+    mad: float = Field(description="median absolute deviation, not scaled")
+    min: float
+    max: float
+    rounds_seen: int | None = Field(
+        None, description="of a packet size: the rounds in which it occurred; it counts 0 in the others"
+    )
+
+
+class DriftData(Part):
+    change: float = Field(description="over the whole run, as a fraction: 0.06 is 6% up")
+    p: float
+
+
+class ComparisonData(Part):
+    """State b against state a in one metric, over the blocks that have both."""
+
+    metric: str
+    a: str
+    b: str
+    effect: float | None = Field(
+        description="ratio b/a, geometric mean over the pairs; null with a 0 in them"
+    )
+    ci95: tuple[float, float] | None
+    p_sign_flip: float | None
+    p_mann_whitney: float | None
+    p_holm: float | None = Field(description="the sign-flip p adjusted for the metric's other comparisons")
+    pairs: int
+    verdict: Verdict
+    drift: DriftData | None = Field(description="of both states' values over the order of execution")
+
+
+class RoundCounts(Part):
+    valid: int
+    invalid: int
+    warmup: int
+
+
+class InvalidRound(Part):
+    round: int
+    state: str
+    reason: str
+
+
+class ReportData(Part):
+    schema_: int = Field(SCHEMA, alias="schema", serialization_alias="schema")
+    run_id: str
+    experiment: str
+    status: Status
+    problems: list[str] = Field(description="what a reader must know first: interrupted, broken lines")
+    states: dict[str, dict[str, MetricSummary]] = Field(description="state -> metric -> summary")
+    comparisons: list[ComparisonData]
+    rounds: dict[str, RoundCounts]
+    headers: dict[str, str] = Field(description="state -> its settings in one line")
+    invalid: list[InvalidRound]
+    skipped: dict[str, str] = Field(description="state -> why it was not run")
+    method: str = Field(description="how it was measured, one paragraph")
+    argv: list[str]
+    machine: Machine
+    kernels: dict[str, Kernel]
+    tools: dict[str, str]
+
+
+def report_data(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> ReportData:
+    """Everything that a report says about a run. `rounds` is read once, and only its figures are kept.
+
+    `problems` may still grow while `rounds` is read.
+    """
+    return data_of(run, gather(rounds, asked_states(run)), problems)
+
+
+def data_of(run: Run, gathered: Gathered, problems: Sequence[str] = ()) -> ReportData:
+    """The report of rounds that were gathered already."""
+    states = {name: held for name, held in gathered.states.items() if held.samples or held.invalid}
+    summaries = {name: _summaries(held, gathered.units) for name, held in states.items()}
+    return ReportData(
+        schema=SCHEMA,
+        run_id=run.run_id,
+        experiment=str(run.experiment.get("name", "experiment")),
+        status=run.status,
+        problems=[*_status_notes(run, states), *problems],
+        states=summaries,
+        comparisons=_comparisons(states, summaries, compared_states(run)),
+        rounds={name: _counts(held) for name, held in states.items()},
+        headers=state_headers(run),
+        invalid=_invalid(states.values()),
+        skipped=run.skipped,
+        method=method(run, {name: held.example for name, held in states.items() if held.example}),
+        argv=run.argv,
+        machine=run.machine,
+        kernels=run.kernels,
+        tools=run.tools,
+    )
+
+
+def compared_states(run: Run) -> list[tuple[str, str]]:
+    """The comparisons that the run was made for; without any named, the first state with each other one."""
+    asked = run.experiment.get("compare")
+    if asked:
+        return [(str(a), str(b)) for a, b in asked]
+    first, *others = asked_states(run) or [""]
+    return [(first, other) for other in others]
+
+
+def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], list[float]]:
+    """The metric's values in the blocks where both states have it, block by block."""
+    left = {sample.block: value for sample, value in a.series(metric)}
+    right = {sample.block: value for sample, value in b.series(metric)}
+    blocks = sorted(left.keys() & right.keys())
+    return [left[block] for block in blocks], [right[block] for block in blocks]
+
+
+def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
+    """Packet-size metrics that carry 1% of their side's packets or bytes -> their two shares."""
+    sides: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+    for name, summary in summaries.items():
+        found = size_of(name)
+        if found:
+            place, direction, size = found
+            sides.setdefault((place, direction), []).append((name, summary.mean, summary.mean * size))
+    shares: dict[str, tuple[float, float]] = {}
+    for rows in sides.values():
+        packets, length = sum(row[1] for row in rows), sum(row[2] for row in rows)
+        for name, count, size_bytes in rows:
+            share = (count / packets, size_bytes / length) if packets else (0.0, 0.0)
+            if max(share) >= MAIN_SHARE:
+                shares[name] = share
+    return shares
+
+
+def _summaries(held: StateRounds, units: dict[str, str]) -> dict[str, MetricSummary]:
+    summaries = {}
+    for metric in held.metrics():
+        values = [value for _, value in held.series(metric)]
+        seen = sum(metric in sample.values for sample in held.samples) if size_of(metric) else None
+        summaries[metric] = MetricSummary(unit=units[metric], rounds_seen=seen, **asdict(summarise(values)))
+    return summaries
+
+
+def _comparisons(
+    states: dict[str, StateRounds],
+    summaries: dict[str, dict[str, MetricSummary]],
+    asked: Sequence[tuple[str, str]],
+) -> list[ComparisonData]:
+    """Metric by metric, all asked comparisons judged together."""
+    asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
+    metrics = {name: _compared_metrics(summaries[name]) for pair in asked for name in pair}
+    compared = []
+    for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
+        pairs = [(a, b) for a, b in asked if metric in metrics[a] | metrics[b]]
+        results = [compare_pairs(*pairs_of(states[a], states[b], metric)) for a, b in pairs]
+        for (a, b), result in zip(pairs, judged_together(results), strict=True):
+            if result.pairs:
+                series = [states[name].series(metric) for name in (a, b)]
+                compared.append(_comparison(metric, a, b, result, series))
+    return compared
+
+
+def _compared_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
+    """All metrics, but of the packet sizes only the main ones. In order, as a set that keeps it."""
+    main = main_sizes(summaries)
+    return dict.fromkeys(name for name in summaries if name in main or not size_of(name))
+
+
+def _comparison(
+    metric: str, a: str, b: str, result: Comparison, series: Sequence[Sequence[tuple[Sample, float]]]
+) -> ComparisonData:
+    found = drift([[(sample.round, value) for sample, value in points] for points in series])
+    return ComparisonData(
+        metric=metric,
+        a=a,
+        b=b,
+        effect=result.effect,
+        ci95=result.ci95,
+        p_sign_flip=result.p_sign_flip,
+        p_mann_whitney=result.p_mann_whitney,
+        p_holm=result.p_holm,
+        pairs=result.pairs,
+        verdict=result.verdict,
+        drift=None if found is None else DriftData(change=found.change, p=found.p),
+    )
+
+
+def _counts(held: StateRounds) -> RoundCounts:
+    return RoundCounts(valid=len(held.samples), invalid=len(held.invalid), warmup=held.warmup)
+
+
+def _invalid(states: Iterable[StateRounds]) -> list[InvalidRound]:
+    rounds = sorted((record for held in states for record in held.invalid), key=lambda record: record.round)
+    return [
+        InvalidRound(round=record.round, state=record.state, reason=record.reason or "no reason recorded")
+        for record in rounds
+    ]
+
+
+def _status_notes(run: Run, states: dict[str, StateRounds]) -> list[str]:
+    valid = sum(len(held.samples) for held in states.values())
+    return {
+        "complete": [],
+        "running": [f"the run is still going on: {valid} valid rounds so far"],
+        "interrupted": [f"the run was interrupted after {valid} valid rounds"],
+        "failed": [f"the run failed after {valid} valid rounds"],
+    }[run.status]

@@ -1,0 +1,150 @@
+"""Which figures a round gives. A further metric is one more line in METRICS."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from sys import intern
+
+from testbed.experiments.records import PacketSize, Round
+
+Figures = Iterable[tuple[str, float | None]]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a round, or a family of them, all in one unit.
+
+    `read` gives (name, value); a value that is None is not known in that round.
+    """
+
+    unit: str
+    read: Callable[[Round], Figures]
+
+
+def bits_per_second(record: Round) -> Figures:
+    yield "bits_per_second", record.workload.bits_per_second if record.workload else None
+
+
+def retransmits(record: Round) -> Figures:
+    yield "retransmits", record.workload.retransmits if record.workload else None
+
+
+def cpu_per_gb(record: Round) -> Figures:
+    """CPU seconds of the whole machine for each 10^9 bytes, both over the measured seconds."""
+    if record.cpu is None or not record.cpu.per_core or record.workload is None or not record.workload.bytes:
+        return
+    busy = sum(core.user + core.system + core.softirq + core.irq for core in record.cpu.per_core)
+    yield "cpu_s_per_gb", busy / 100 * record.measured_s / (record.workload.bytes / 1e9)
+
+
+def cpu_shares(record: Round) -> Figures:
+    """`cpu.app.system`, `cpu.net.softirq`...: what the workload's and the network's cores did."""
+    for name in ("app", "net"):
+        use = getattr(record.cpu, name, None)
+        if use is not None:
+            for kind in type(use).model_fields:
+                yield intern(f"cpu.{name}.{kind}"), getattr(use, kind)
+
+
+def latency(record: Round) -> Figures:
+    if record.workload is not None:
+        for name, value in record.workload.latency_us.items():
+            yield intern(f"latency_us.{name}"), value
+
+
+def tcp_times(record: Round) -> Figures:
+    yield "tcp.rtt_us", record.tcp.rtt_us if record.tcp else None
+    yield "tcp.rttvar_us", record.tcp.rttvar_us if record.tcp else None
+
+
+def tcp_state(record: Round) -> Figures:
+    for name in ("snd_cwnd", "reord_seen", "delivered_ce"):
+        yield intern(f"tcp.{name}"), getattr(record.tcp, name, None)
+
+
+def tcp_sizes(record: Round) -> Figures:
+    for name in ("snd_mss", "snd_wnd", "pmtu"):
+        yield intern(f"tcp.{name}"), getattr(record.tcp, name, None)
+
+
+def packet_sizes(record: Round) -> Figures:
+    """`NODE:DEVICE rx SIZE`: packets of each exact size in the measured seconds."""
+    packets: dict[str, int] = defaultdict(int)
+    for row, count in window(record):
+        packets[intern(f"{row.node}:{row.device} {row.direction} {row.size}")] += count
+    return packets.items()
+
+
+def packet_shape(record: Round) -> Figures:
+    """`NODE:DEVICE rx mean_size` and `largest_size`: of the packets of the measured seconds."""
+    total: dict[str, list[int]] = {}
+    for row, count in window(record):
+        held = total.setdefault(f"{row.node}:{row.device} {row.direction}", [0, 0, 0])
+        held[0] += count
+        held[1] += count * row.size
+        held[2] = max(held[2], row.size)
+    for side, (packets, length, largest) in total.items():
+        yield intern(f"{side} mean_size"), length / packets
+        yield intern(f"{side} largest_size"), largest
+
+
+def frags(record: Round) -> Figures:
+    """`NODE:DEVICE tx frags`: mean frags of the packets that carry any, where the collector sees them."""
+    total: dict[str, list[int]] = {}
+    for row, count in window(record):
+        if row.nr_frags:
+            held = total.setdefault(f"{row.node}:{row.device} {row.direction} frags", [0, 0])
+            held[0] += count
+            held[1] += count * row.nr_frags
+    for name, (packets, all_frags) in total.items():
+        yield intern(name), all_frags / packets
+
+
+def drops(record: Round) -> Figures:
+    for place, counters in record.counters.items():
+        yield intern(f"{place} drops"), counters.drops
+        yield intern(f"{place} errors"), counters.errors
+
+
+def overhead(record: Round) -> Figures:
+    """Seconds of a round beside those that count: set-up, the omitted seconds, taking down."""
+    yield "overhead_s", record.wall_s - record.measured_s
+
+
+METRICS = (
+    Metric("bit/s", bits_per_second),
+    Metric("segments", retransmits),
+    Metric("CPU s/GB", cpu_per_gb),
+    Metric("%", cpu_shares),
+    Metric("us", latency),
+    Metric("us", tcp_times),
+    Metric("", tcp_state),
+    Metric("bytes", tcp_sizes),
+    Metric("packets", packet_sizes),
+    Metric("bytes", packet_shape),
+    Metric("frags", frags),
+    Metric("packets", drops),
+    Metric("s", overhead),
+)
+
+
+def window(record: Round) -> Iterator[tuple[PacketSize, int]]:
+    """The round's packet sizes with their packets in the measured seconds, those without any left out.
+
+    A collector that saw no omitted seconds end leaves `measured_packets` at 0
+    everywhere: then all packets count.
+    """
+    omitted = any(row.measured_packets for row in record.packet_sizes)
+    for row in record.packet_sizes:
+        count = row.measured_packets if omitted else row.packets
+        if count:
+            yield row, count
+
+
+def size_of(name: str) -> tuple[str, str, int] | None:
+    """(`node:device`, direction, size) of a packet size's metric; None for any other."""
+    place, _, rest = name.partition(" ")
+    direction, _, size = rest.partition(" ")
+    return (place, direction, int(size)) if size.isdigit() else None

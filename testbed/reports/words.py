@@ -1,0 +1,66 @@
+"""Figures as text, the same in every format."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from testbed.reports.data import ComparisonData, MetricSummary
+
+
+def ascii_only(text: str) -> str:
+    """`text` for a terminal or a list that wants no more than ASCII."""
+    return text.replace("±", "+-").encode("ascii", "backslashreplace").decode()
+
+
+def in_gbit(summary: MetricSummary) -> str:
+    """A summary of bits per second as Gbit/s: `241.35 [239.81, 242.91] ±7.17`."""
+    return spread(summary, 1e-9)
+
+
+def spread(summary: MetricSummary, scale: float = 1.0) -> str:
+    """`mean [95% interval] ±sd` with two decimals; only the mean where one round is all there is."""
+    mean = f"{summary.mean * scale:.2f}"
+    if summary.ci95 is None or summary.sd is None:
+        return f"{mean} (one round)"
+    low, high = summary.ci95
+    return f"{mean} [{low * scale:.2f}, {high * scale:.2f}] ±{summary.sd * scale:.2f}"
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a signed change: 1.048 is `+4.8%`, 3.2 is `3.20x`."""
+    return f"{(ratio - 1) * 100:+.1f}%" if ratio < 3 else f"{ratio:.2f}x"
+
+
+def effect(comparison: ComparisonData) -> str:
+    """`+4.8% [+3.1%, +6.5%]`."""
+    if comparison.effect is None:
+        return "0 in some rounds"
+    if comparison.ci95 is None:
+        return percent(comparison.effect)
+    low, high = comparison.ci95
+    return f"{percent(comparison.effect)} [{percent(low)}, {percent(high)}]"
+
+
+def p_value(p: float | None) -> str:
+    if p is None:
+        return ""
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Lines of a plain table; columns in `right` are aligned to the right."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    return [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (header, *rows)
+    ]
+
+
+def wrapped(text: str, width: int = 75, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
