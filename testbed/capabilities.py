@@ -15,6 +15,9 @@ from typing import Any
 
 Value = bool | int | str
 
+Found = tuple[dict[str, Value], str]
+"""What a finder gives: values of a name and its attributes; where it is missing, why and how to get it."""
+
 
 @dataclass(frozen=True)
 class Capabilities:

@@ -5,11 +5,12 @@ import os
 import pytest
 
 from testbed import probing
+from testbed.probing.devices import largest
 
 
 @pytest.mark.parametrize("limit", [68, 69, 1500, 65535, 524280, 2**31 - 1])
 def test_bisection_finds_the_largest_value_taken(limit):
-    assert probing.largest(lambda value: value <= limit, 68, 2**31 - 1) == limit
+    assert largest(lambda value: value <= limit, 68, 2**31 - 1) == limit
 
 
 def test_an_attribute_finds_its_whole_name_and_nothing_else():

@@ -1,0 +1,64 @@
+"""What the running kernel, and this user on it, can do beside devices."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from testbed.capabilities import Found
+from testbed.errors import TestbedError
+
+
+def _release() -> Found:
+    return {"kernel": os.uname().release}, ""
+
+
+def _cores() -> Found:
+    return {"cores": len(os.sched_getaffinity(0))}, ""
+
+
+def _root() -> Found:
+    return {"root": os.geteuid() == 0}, "run it as root"
+
+
+def _btf() -> Found:
+    readable = os.access("/sys/kernel/btf/vmlinux", os.R_OK)
+    return {"btf": readable}, "the kernel was built without CONFIG_DEBUG_INFO_BTF"
+
+
+def _bpf() -> Found:
+    """The packet-size program, loaded and attached; it counts nothing, as it is given no namespace."""
+    from testbed.evidence.bpf_sizes import BpfSizes
+
+    try:
+        program = BpfSizes()
+        try:
+            program.start(())
+        finally:
+            program.close()
+    except TestbedError as error:
+        return {"bpf": False}, str(error)
+    return {"bpf": True}, ""
+
+
+def _congestion_control(name: str) -> Found:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        try:
+            tried.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as error:
+            option = f" (kernel option CONFIG_TCP_CONG_{name.upper()})" if error.errno == errno.ENOENT else ""
+            return {name: False}, f"the kernel says '{error.strerror}'{option}"
+    return {name: True}, ""
+
+
+FINDERS: dict[str, Callable[[], Found]] = {
+    "kernel": _release,
+    "cores": _cores,
+    "root": _root,
+    "btf": _btf,
+    "bpf": _bpf,
+    **{name: partial(_congestion_control, name) for name in ("cubic", "bbr", "dctcp")},
+}
