@@ -1,13 +1,36 @@
-"""A lab: a topology that is up."""
+"""A lab: a topology that is up, applied and read back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import resource
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
+from pydantic import ValidationError
+
+from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.experiments.records import Counters
+from testbed.links import KINDS
+from testbed.links.kind import End
+from testbed.netlink import message
+from testbed.netlink.ethtool import SHORT_NAMES, Features
+from testbed.netlink.namespaces import own_namespace
+from testbed.nodes.namespace import NamespaceNode, read_sysctl
 from testbed.nodes.node import Node
+from testbed.topology.execution import Execution
+from testbed.topology.held import Held, differences, read_counters, read_held
+from testbed.topology.loading import load_topology
+from testbed.topology.operations import AddAddress, Operation
+from testbed.topology.plan import plan, plan_change
+from testbed.topology.settings import Settings
+from testbed.topology.spec import Topology
+from testbed.yamlfile import did_you_mean
+
+READY_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -25,32 +48,231 @@ class LabDevice:
         return f"{self.node}:{self.name}"
 
 
+def open_lab(topology: Topology | str) -> Lab:
+    """Bring `topology` (or the file of that name or path) up, ready to carry traffic.
+
+    Its namespaces have no names: they live as long as the lab is open and this
+    process lives, SIGKILL included. Every setting is read back; one that the
+    kernel refuses or holds otherwise is an error, and then nothing is left.
+    InputError, MissingCapability (not root, a limit or kind of this kernel), TestbedError.
+    """
+    if isinstance(topology, str):
+        topology = load_topology(topology)
+    return build(topology, plan(topology))
+
+
+def build(topology: Topology, operations: Iterable[Operation]) -> Lab:
+    """A lab from `operations`; everything made is taken away again when one of them fails."""
+    check_features(topology)
+    _allow_descriptors(3 * len(topology.nodes) + 256)
+    nodes: dict[str, NamespaceNode] = {}
+    lab = Lab(topology, nodes)
+    try:
+        Execution(topology, nodes, NamespaceNode.make).do(operations)
+        lab.wait_ready()
+    except BaseException:
+        lab.close()
+        raise
+    return lab
+
+
 class Lab:
     """Nodes with their devices, applied and read back. A context manager: leaving it takes all of it away."""
 
     name: str | None
     nodes: dict[str, Node]
 
+    def __init__(self, topology: Topology, nodes: dict[str, NamespaceNode], name: str | None = None) -> None:
+        self.name = name
+        self.topology = topology
+        self._namespaces = nodes
+        self.nodes = nodes  # type: ignore[assignment]  # dict is invariant, and the lab alone adds to it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def devices(self) -> list[LabDevice]:
         """Every device that the topology declares, in the file's order."""
-        raise NotImplementedError
+        held = {node: read_held(namespace) for node, namespace in self._namespaces.items()}
+        return [
+            LabDevice(end.node, end.device, placed.kind, held[end.node][end.device].ifindex)
+            for end, placed in self.topology.placed().items()
+        ]
 
-    def set(self, settings: Mapping[str, Any]) -> None:
-        """Change live devices (`node:device` -> Settings) in the right order, and read back."""
-        raise NotImplementedError
+    def set(self, settings: Mapping[str, Settings | Mapping[str, Any]]) -> None:
+        """Change live devices (`node:device`, * in either -> Settings) in the right order, and read back.
+
+        InputError for a device that does not exist, a value that the kernel refuses, or one that reads back
+        different; MissingCapability for a limit of this kernel. Nothing is undone then.
+        """
+        changes = {pattern: _settings(pattern, given) for pattern, given in settings.items()}
+        before = self.topology
+        after = before.with_settings(changes)
+        check_features(after)
+        operations: list[Operation] = []
+        touched: dict[End, Settings] = {}
+        for pattern, change in changes.items():
+            for end in after.matching(pattern):
+                touched[end] = touched.get(end, Settings()).overlaid(change)
+        for end, change in touched.items():
+            operations += plan_change(end, change)
+            operations += self._readdress(end, before, change)
+        self._execution(after, {end.node for end in touched}).do(operations)
+        self.topology = after
+        self.verify(touched)
 
     def held(self) -> dict[str, dict[str, Any]]:
         """`node:device` -> what the kernel holds, under its own names."""
-        raise NotImplementedError
+        held = self._held(self.topology.placed())
+        return {str(end): state.summary() for end, state in held.items()}
 
     def counters(self) -> dict[str, Counters]:
         """`node:device` -> absolute counters (IFLA_STATS64)."""
-        raise NotImplementedError
+        read = {node: read_counters(namespace) for node, namespace in self._namespaces.items()}
+        return {str(end): read[end.node][end.device] for end in self.topology.placed()}
 
     def address(self, node: str, family: int) -> str:
         """The first address of `family` (4 or 6) that the topology gives to `node`, without prefix length."""
-        raise NotImplementedError
+        if node not in self.nodes:
+            raise InputError(f"no node '{node}'{did_you_mean(node, list(self.nodes))}")
+        for end, placed in self.topology.placed().items():
+            for interface in placed.config.addresses:
+                if end.node == node and interface.version == family:
+                    return str(interface.ip)
+        raise InputError(f"{node}: the topology gives it no IPv{family} address")
 
     def close(self) -> None:
         """Take everything away; idempotent."""
-        raise NotImplementedError
+        for node in self._namespaces.values():
+            node.close()
+
+    def wait_ready(self) -> None:
+        """Return when every device has carrier and no tentative address, and holds what was asked."""
+        placed = self.topology.placed()
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        waiting = dict(placed)
+        while True:
+            held = self._held(waiting)
+            reasons = {end: _not_ready(state, KINDS[placed[end].kind].carrier) for end, state in held.items()}
+            waiting = {end: placed[end] for end, reason in reasons.items() if reason}
+            self._compare({end: state for end, state in held.items() if end not in waiting})
+            if not waiting:
+                break
+            if time.monotonic() > deadline:
+                end = next(iter(waiting))
+                raise TestbedError(f"{end}: {reasons[end]} {READY_TIMEOUT_S:g} s after it came up")
+            time.sleep(0.001)
+        self._verify_sysctls()
+
+    def verify(self, ends: Iterable[End]) -> None:
+        """Read `ends` back. InputError for the first setting that the kernel holds otherwise."""
+        self._compare(self._held(ends))
+
+    def _compare(self, held: Mapping[End, Held]) -> None:
+        placed = self.topology.placed()
+        for end, state in held.items():
+            for difference in differences(placed[end].config, state):
+                setting = difference.setting.split()[0]
+                where = self.topology.where(end, setting)
+                error = MissingCapability if difference.held is None else InputError
+                raise error(f"{where}: {difference}")
+
+    def _verify_sysctls(self) -> None:
+        for node, spec in self.topology.nodes.items():
+            for name, value in spec.sysctls.items():
+                held = self.nodes[node].call(read_sysctl, name)
+                if held != " ".join(str(value).split()):
+                    key = ("nodes", node, "sysctls", name)
+                    raise self.topology.at(key, f"{node}: asked {name} {value}, the kernel holds {held}")
+
+    def _held(self, ends: Iterable[End]) -> dict[End, Held]:
+        wanted: dict[str, list[str]] = {}
+        for end in ends:
+            wanted.setdefault(end.node, []).append(end.device)
+        read = {
+            node: read_held(self._namespaces[node], features_of=devices) for node, devices in wanted.items()
+        }
+        for node, devices in wanted.items():
+            for device in devices:
+                if device not in read[node]:
+                    raise TestbedError(f"{node}:{device}: the device is gone")
+        return {End(node, device): read[node][device] for node in wanted for device in wanted[node]}
+
+    def _execution(self, topology: Topology, nodes: Iterable[str]) -> Execution:
+        execution = Execution(topology, self._namespaces, NamespaceNode.make)
+        for node in nodes:
+            held = read_held(self._namespaces[node])
+            execution.know(node, {name: device.ifindex for name, device in held.items()})
+        return execution
+
+    def _readdress(self, end: End, before: Topology, change: Settings) -> list[Operation]:
+        """Take away the addresses that go; the operations for those that come."""
+        if "addresses" not in change.model_fields_set:
+            return []
+        old = before.placed()[end].config.addresses
+        node = self._namespaces[end.node]
+        index = read_held(node)[end.device].ifindex
+        gone = [message.delete_address(index, address) for address in old if address not in change.addresses]
+        for refusal in node.channel.send(gone):
+            raise TestbedError(f"{end}: cannot take an address away ({refusal})")
+        return [AddAddress(end.node, end.device, new) for new in change.addresses if new not in old]
+
+
+def check_features(topology: Topology) -> None:
+    """InputError for a feature that this kernel does not know, with the nearest one that it does."""
+    asked = {name for placed in topology.placed().values() for name in placed.config.features}
+    if not asked:
+        return
+    known = {*_kernel_features(), *SHORT_NAMES}
+    for end, placed in topology.placed().items():
+        for name in placed.config.features:
+            if name not in known:
+                where = topology.where(end, "features")
+                raise InputError(f"{where}: no feature '{name}'{did_you_mean(name, sorted(known))}")
+
+
+def _kernel_features() -> list[str]:
+    """The features that this kernel knows; asking needs no device of a lab."""
+    namespace = own_namespace()
+    try:
+        features = Features(namespace)
+        try:
+            return list(features.get("lo"))
+        finally:
+            features.close()
+    finally:
+        os.close(namespace)
+
+
+def _not_ready(held: Held, carrier: bool) -> str:
+    if carrier and not held.carrier:
+        return "no carrier"
+    return "an address is still tentative" if held.tentative else ""
+
+
+def _settings(place: str, given: Settings | Mapping[str, Any]) -> Settings:
+    if isinstance(given, Settings):
+        return given
+    try:
+        return Settings.model_validate(dict(given))
+    except ValidationError as error:
+        mistake = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in mistake["loc"])
+        if mistake["type"] == "extra_forbidden":
+            hint = did_you_mean(name, list(Settings.model_fields))
+            raise InputError(f"{place}: no setting '{name}'{hint}") from None
+        words = str(mistake["msg"]).removeprefix("Value error, ")
+        raise InputError(f"{place}: {name}: {words}") from None
+
+
+def _allow_descriptors(needed: int) -> None:
+    """Raise the soft limit of open files where many nodes need it: each holds its namespace and a socket."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,102 @@
+"""What a link kind is to the planner. One file in links/ per kind, and one line in links/__init__.py.
+
+A kind is a value, `LinkKind`, made of
+
+- `config`: a pydantic model derived from `Settings` (what every device has), with
+  `kind: Literal["..."]` and the keys that only this kind has. What is wrong in a
+  single device is said by its validators.
+- `create(link)`: the operations that make the device, under its final name, in
+  its node. Pure: it returns `CreateLink` (a netlink message) or `Call` (a
+  function run inside the node, for what netlink cannot make). Settings that the
+  operation carries in `values` are not set again; the planner sets the others
+  afterwards, then brings the device up, in the order of topology/plan.py.
+- `peer(device)`: the end that the link makes in addition, for kinds made in pairs.
+- `lowers(device)`: devices of the same node that must exist before this one and
+  carry it (vxlan's underlay, a VLAN's parent). They come up before it.
+- `ports(device)`: devices of the same node that are enslaved to it (a bridge's
+  ports). The planner enslaves them before it sets the limits of either, because
+  an upper device takes limits over from its ports.
+- `carrier`: whether the device gets a carrier by itself once it and its peer are
+  up; `open_lab` waits for it. False for a TAP that nobody has opened.
+- `kernel_option`: what to turn on in a kernel that answers "unknown link type".
+
+Nothing outside links/ may know a kind by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from testbed.topology.operations import Operation
+from testbed.topology.settings import Settings
+
+
+class End(NamedTuple):
+    """A device in a node, written `node:device`."""
+
+    node: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.device}"
+
+
+def _end(value: Any) -> End:
+    if isinstance(value, End):
+        return value
+    match = re.fullmatch(r"([^:\s]+):([^:\s]+)", str(value))
+    if not match:
+        raise ValueError(f"'{value}' does not name an end as NODE:DEVICE")
+    return End(*match.groups())
+
+
+EndField = Annotated[
+    End,
+    BeforeValidator(_end),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "pattern": "^[^:]+:[^:]+$", "description": "NODE:DEVICE"}),
+]
+
+
+class Device(Settings):
+    """A device as its node states it. Without `kind` it is the other end of a link stated elsewhere."""
+
+    kind: None = Field(None, description="the link's kind, at the end that states the link")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to be made, resolved: where it is stated, and what both of its ends are to hold."""
+
+    node: str
+    name: str
+    config: Any  # an instance of the kind's own model; Any because a list of kinds holds many
+    peer: End | None = None
+    peer_settings: Settings = field(default_factory=Settings)
+
+
+def _no_peer(_: Any) -> End | None:
+    return None
+
+
+def _none(_: Any) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class LinkKind:
+    """See the module's text."""
+
+    name: str
+    config: type[Settings]
+    kernel_option: str
+    create: Callable[[Link], list[Operation]]
+    peer: Callable[[Any], End | None] = _no_peer
+    lowers: Callable[[Any], tuple[str, ...]] = _none
+    ports: Callable[[Any], tuple[str, ...]] = _none
+    carrier: bool = True

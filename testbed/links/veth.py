@@ -1,0 +1,39 @@
+"""veth: a pair of Ethernet devices, each the other's wire."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from testbed.links.kind import EndField, Link, LinkKind
+from testbed.topology.operations import CreateLink, Operation, Peer
+from testbed.topology.settings import Settings
+
+
+class VethConfig(Settings):
+    """One end states the pair; the peer's own settings may stand at its node."""
+
+    kind: Literal["veth"]
+    peer: EndField = Field(description="the other end")
+
+
+def create(link: Link) -> list[Operation]:
+    """The pair, in its two nodes under its final names.
+
+    Both ends get their MAC, MTU and limits in the same message, so that nothing
+    (a udev rule, say) sees them half made. They come up later: IFF_UP for the
+    peer in this message is answered with ENOTCONN.
+    """
+    assert link.peer is not None
+    peer = Peer(link.peer.node, link.peer.device, link.peer_settings.link_values())
+    return [CreateLink(link.node, link.name, "veth", link.config.link_values(), peer=peer)]
+
+
+KIND = LinkKind(
+    name="veth",
+    config=VethConfig,
+    kernel_option="CONFIG_VETH",
+    create=create,
+    peer=lambda device: device.peer,
+)

@@ -1,0 +1,131 @@
+"""A node that is a network namespace of this kernel, held by a descriptor of this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import IO, ParamSpec, TypeVar
+
+from testbed.errors import InputError
+from testbed.netlink.channel import Channel
+from testbed.netlink.ethtool import Features
+from testbed.netlink.namespaces import entered, inode, new_namespace
+from testbed.nodes.process import LocalProcess, start
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A node sends nothing on its own account that would be counted as evidence: no
+# duplicate address detection, no router solicitation. Files can set them back.
+QUIET = {
+    "net.ipv6.conf.default.accept_dad": "0",
+    "net.ipv6.conf.default.router_solicitations": "0",
+}
+
+
+class NamespaceNode:
+    """See nodes/node.py: Node. Its sockets are opened when first used, and kept."""
+
+    def __init__(self, name: str, namespace: int) -> None:
+        """`namespace` is a descriptor, which the node owns from now on."""
+        self.name = name
+        self.namespace = namespace
+        self._processes: list[LocalProcess] = []
+        self._closed = False
+
+    @classmethod
+    def make(cls, name: str) -> NamespaceNode:
+        """A new, empty and quiet namespace. MissingCapability without the right to make one."""
+        node = cls(name, new_namespace())
+        for sysctl, value in QUIET.items():
+            with suppress(InputError):  # a kernel without IPv6 has none of them
+                node.call(write_sysctl, sysctl, value)
+        return node
+
+    @property
+    def netns(self) -> int:
+        return inode(self.namespace)
+
+    @cached_property
+    def channel(self) -> Channel:
+        """A rtnetlink socket inside."""
+        return Channel(self.namespace)
+
+    @cached_property
+    def features(self) -> Features:
+        """The features of its devices."""
+        return Features(self.namespace)
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of `function`, run in this thread while it is inside."""
+        with entered(self.namespace):
+            return function(*args, **kwargs)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        role: str,
+        cpus: Collection[int] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: int | None = None,
+        stdout: int | IO[bytes] | None = None,
+        stderr: int | IO[bytes] | None = None,
+        cwd: Path | None = None,
+    ) -> LocalProcess:
+        """Start `argv` inside. It ends at the latest when the node is closed."""
+        process = start(
+            self.namespace,
+            argv,
+            role=role,
+            cpus=cpus,
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+        )
+        self._processes = [old for old in self._processes if old.poll() is None]
+        self._processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """End its processes and let go of the namespace; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for process in self._processes:
+            process.kill()
+        for name in ("channel", "features"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+        os.close(self.namespace)
+
+
+def read_sysctl(name: str) -> str:
+    """A sysctl of the calling thread's namespace. InputError when it has none of that name."""
+    try:
+        return " ".join(_sysctl_file(name).read_text().split())
+    except OSError as error:
+        raise InputError(f"sysctl {name}: {_sysctl_reason(error)}") from None
+
+
+def write_sysctl(name: str, value: str) -> None:
+    """Set a sysctl of the calling thread's namespace. InputError when the kernel refuses it."""
+    try:
+        _sysctl_file(name).write_text(value)
+    except OSError as error:
+        raise InputError(f"sysctl {name} = {value}: {_sysctl_reason(error)}") from None
+
+
+def _sysctl_file(name: str) -> Path:
+    return Path("/proc/sys", *name.split("."))
+
+
+def _sysctl_reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "a network namespace on this kernel has no such sysctl"
+    return f"kernel: {os.strerror(error.errno or 0)}"

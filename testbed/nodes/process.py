@@ -1,0 +1,136 @@
+"""Processes of this machine, in a namespace: pinned, measured, and gone with the program that starts them."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any
+
+from testbed.errors import InputError, MissingCapability
+from testbed.netlink.namespaces import entered
+from testbed.nodes.node import Ended
+
+
+class LocalProcess:
+    """A process of this machine, leader of its own process group."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], role: str) -> None:
+        self.role = role
+        self.pid = popen.pid
+        self.stdin: IO[bytes] | None = popen.stdin
+        self.stdout: IO[bytes] | None = popen.stdout
+        self._popen = popen
+        self._pidfd = os.pidfd_open(popen.pid)
+        self._lock = Lock()
+        self._ended: Ended | None = None
+
+    def wait(self, timeout: float) -> Ended:
+        """Its end. TimeoutError after `timeout` seconds (the process goes on)."""
+        ended = self._wait(timeout)
+        if ended is None:
+            raise TimeoutError(f"{self.role} (pid {self.pid}) is still running after {timeout:g} s")
+        return ended
+
+    def poll(self) -> Ended | None:
+        """Its end, None while it runs."""
+        return self._wait(0)
+
+    def kill(self) -> Ended:
+        """End it now (SIGKILL, with what it started in its process group). Harmless when it has ended."""
+        with self._lock:
+            if self._ended is None:
+                self._kill_group()
+        return self.wait(timeout=10)
+
+    def _wait(self, timeout: float) -> Ended | None:
+        if self._ended is None:
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            if poll.poll(timeout * 1000):
+                self._reap()
+        return self._ended
+
+    def _reap(self) -> None:
+        """Take its status and use. Until then its pid stays taken: the signal can hit nobody else."""
+        with self._lock:
+            if self._ended is not None:
+                return
+            self._kill_group()
+            _, status, usage = os.wait4(self.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            self._popen.returncode = code
+            self._ended = Ended(code, usage.ru_utime, usage.ru_stime)
+            os.close(self._pidfd)
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def start(
+    namespace: int,
+    argv: Sequence[str],
+    *,
+    role: str,
+    cpus: Collection[int] | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    cwd: Path | None = None,
+) -> LocalProcess:
+    """Start `argv` in `namespace`, pinned to `cpus`. MissingCapability when its program is not installed."""
+    path = (env or os.environ).get("PATH")
+    for program in (argv[0], "setpriv"):
+        if shutil.which(program, path=path) is None:
+            raise MissingCapability(f"{program}: not installed, or not in PATH")
+    spawn = partial(
+        subprocess.Popen,
+        # Killed by the kernel when the thread that started it ends, and that is
+        # when this program ends, SIGKILL included. setpriv becomes the program
+        # itself; preexec_fn could deadlock on a lock that another thread holds.
+        ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+        process_group=0,
+    )
+    return LocalProcess(_starter.submit(_spawn, namespace, cpus, spawn).result(), role)
+
+
+# One thread starts every process: it may enter a namespace and take a CPU mask,
+# which the child inherits, while every other thread stays as it is.
+_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testbed-start")
+
+
+def _spawn(namespace: int, cpus: Collection[int] | None, spawn: Any) -> subprocess.Popen[bytes]:
+    mask = os.sched_getaffinity(0)
+    try:
+        if cpus is not None:
+            _pin(cpus)
+        with entered(namespace):
+            process: subprocess.Popen[bytes] = spawn()
+            return process
+    finally:
+        os.sched_setaffinity(0, mask)
+
+
+def _pin(cpus: Collection[int]) -> None:
+    try:
+        os.sched_setaffinity(0, cpus)
+    except (OSError, ValueError):
+        asked = ", ".join(map(str, sorted(cpus))) or "none"
+        raise InputError(
+            f"cannot pin to CPU {asked}: this machine has {os.cpu_count()}, numbered from 0"
+        ) from None

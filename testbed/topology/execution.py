@@ -1,0 +1,215 @@
+"""Do the operations of a plan in namespaces of this kernel: netlink in batches, one queue per node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from testbed.errors import InputError, TestbedError
+from testbed.links.kind import End
+from testbed.netlink import message, rare
+from testbed.netlink.channel import Refusal
+from testbed.netlink.ethtool import long_names
+from testbed.netlink.message import Request
+from testbed.nodes.namespace import NamespaceNode, write_sysctl
+from testbed.topology.operations import (
+    AddAddress,
+    AddRoute,
+    Call,
+    CreateLink,
+    DeviceOperation,
+    MakeNode,
+    Operation,
+    Reference,
+    SetFeatures,
+    SetLink,
+    SetSysctl,
+    SetUp,
+)
+from testbed.topology.refusals import explain
+from testbed.topology.spec import Topology
+
+
+class Execution:
+    """Does operations in their order.
+
+    Messages wait in their node's queue until something needs their effect, so
+    that a node takes few sends. A device made from another node (the peer of a
+    pair) is such an effect: the maker's queue goes out before its node's own.
+    """
+
+    def __init__(
+        self, topology: Topology, nodes: dict[str, NamespaceNode], make: Callable[[str], NamespaceNode]
+    ) -> None:
+        """`nodes` are those that exist; MakeNode adds to them what `make` returns."""
+        self._topology = topology
+        self._nodes = nodes
+        self._make = make
+        self._queues: dict[str, list[tuple[Operation, Request]]] = {name: [] for name in nodes}
+        self._makers: dict[str, set[str]] = {}
+        self._indexes: dict[str, dict[str, int]] = {}
+
+    def do(self, operations: Iterable[Operation]) -> None:
+        """Do them all. The first that is refused ends it, with the error for whoever asked for it."""
+        for operation in operations:
+            self._do(operation)
+        for node in list(self._queues):
+            self._flush(node)
+
+    def know(self, node: str, indexes: Mapping[str, int]) -> None:
+        """Devices that `node` has already, by name."""
+        self._indexes[node] = dict(indexes)
+
+    def _do(self, operation: Operation) -> None:
+        match operation:
+            case MakeNode(node):
+                self._nodes[node] = self._make(node)
+                self._queues[node] = []
+                self._indexes[node] = {"lo": 1}
+                self._queue(operation, message.set_link("lo", {}, up=True))
+            case CreateLink(node):
+                self._queue(operation, self._create(operation))
+                if operation.peer and operation.peer.node != node:
+                    self._makers.setdefault(operation.peer.node, set()).add(node)
+            case SetLink(node, device, values):
+                self._queue(operation, message.set_link(device, self._resolved(node, values)))
+            case SetUp(_, device):
+                self._queue(operation, message.set_link(device, {}, up=True))
+            case AddAddress(node, device, address):
+                self._queue(operation, message.add_address(self._index(node, device), address))
+            case AddRoute():
+                self._queue(operation, self._route(operation))
+            case SetFeatures(node, device, features):
+                self._flush(node)
+                set_features(self._topology, self._nodes[node], End(node, device), features)
+            case SetSysctl(node, name, value):
+                self._flush(node)
+                self._sysctl(node, name, value)
+            case Call(node, device, function, arguments):
+                self._flush(node)
+                self._indexes[node][device] = self._nodes[node].call(function, *arguments)
+            case _:
+                raise AssertionError(f"no way to do {operation!r}")
+
+    def _queue(self, operation: Operation, request: Request) -> None:
+        self._queues[operation.node].append((operation, request))
+
+    def _flush(self, node: str) -> None:
+        for maker in self._makers.pop(node, ()):
+            self._flush(maker)
+        queue = self._queues[node]
+        if not queue:
+            return
+        self._queues[node] = []
+        refusals = self._nodes[node].channel.send([request for _, request in queue])
+        if refusals:
+            raise self._error(queue[refusals[0].position][0], refusals[0])
+
+    def _create(self, operation: CreateLink) -> Request:
+        node, peer = operation.node, operation.peer
+        values = dict(operation.values)
+        if operation.link:
+            values["link"] = self._index(node, operation.link.device)
+        index = self._new_index(node, operation.device)
+        body = message.link_body(operation.device, index, values)
+        if operation.info:
+            data = {name: self._resolve(node, value) for name, value in operation.info.items()}
+            return message.new_link(body, rare.link_info(operation.kind, data))
+        other = None
+        if peer:
+            namespace = self._nodes[peer.node].namespace if peer.node != node else None
+            peer_index = self._new_index(peer.node, peer.device, other=index)
+            other = message.link_body(peer.device, peer_index, peer.values, namespace=namespace)
+        return message.new_link(body, message.link_info(operation.kind, other))
+
+    def _new_index(self, node: str, device: str, other: int = 0) -> int:
+        """A free interface index that is not `other`, the peer's.
+
+        A device whose index is its peer's looks to the kernel like one without a
+        peer, and its change of carrier waits for up to a second instead of being
+        handled at once (linkwatch_urgent_event in net/core/link_watch.c).
+        """
+        indexes = self._indexes[node]
+        index = max(indexes.values()) + 1
+        indexes[device] = index + 1 if index == other else index
+        return indexes[device]
+
+    def _index(self, node: str, device: str) -> int:
+        return self._indexes[node][device]
+
+    def _resolve(self, node: str, value: Any) -> Any:
+        return self._index(node, value.device) if isinstance(value, Reference) else value
+
+    def _resolved(self, node: str, values: Mapping[str, Any]) -> dict[str, int | str]:
+        return {name: self._resolve(node, value) for name, value in values.items()}
+
+    def _route(self, operation: AddRoute) -> Request:
+        route = operation.route
+        return message.add_route(
+            route["family"],
+            None if route["to"] == "default" else ip_network(route["to"]),
+            via=ip_address(route["via"]) if "via" in route else None,
+            ifindex=self._index(operation.node, route["dev"]) if "dev" in route else None,
+            metric=route.get("metric"),
+        )
+
+    def _sysctl(self, node: str, name: str, value: str) -> None:
+        try:
+            self._nodes[node].call(write_sysctl, name, value)
+        except InputError as error:
+            raise self._topology.at(("nodes", node, "sysctls", name), f"{node}: {error}") from None
+
+    def _error(self, operation: Operation, refusal: Refusal) -> Exception:
+        """What to tell the user. A message that carried settings is taken apart to find the one refused."""
+        if isinstance(operation, CreateLink) and _carries_settings(operation):
+            return self._creation_error(operation, refusal)
+        if isinstance(operation, SetLink):
+            end = End(operation.node, operation.device)
+            values = self._resolved(operation.node, operation.values)
+            return self._first_refused(end, values) or explain(self._topology, end, {}, refusal, None)
+        if isinstance(operation, DeviceOperation):
+            end = End(operation.node, operation.device)
+            return explain(self._topology, end, {}, refusal, operation)
+        if isinstance(operation, AddRoute):
+            key = ("nodes", operation.node, "routes", operation.index)
+            return self._topology.at(key, f"{operation} was refused ({refusal})")
+        return TestbedError(f"{operation}: refused ({refusal})")
+
+    def _creation_error(self, operation: CreateLink, refusal: Refusal) -> Exception:
+        """Make the link without its settings, then give them one by one."""
+        end = End(operation.node, operation.device)
+        peer = operation.peer and replace(operation.peer, values={})
+        bare = replace(operation, values={}, peer=peer)
+        refusals = self._nodes[operation.node].channel.send([self._create(bare)])
+        if refusals:
+            return explain(self._topology, end, {}, refusals[0], bare)
+        error = self._first_refused(end, operation.values)
+        if error is None and operation.peer:
+            other = End(operation.peer.node, operation.peer.device)
+            error = self._first_refused(other, operation.peer.values)
+        return error or explain(self._topology, end, {}, refusal, operation)
+
+    def _first_refused(self, end: End, values: Mapping[str, Any]) -> Exception | None:
+        channel = self._nodes[end.node].channel
+        for name, value in values.items():
+            refusals = channel.send([message.set_link(end.device, {name: value})])
+            if refusals:
+                held = _link(self._nodes[end.node], end.device)
+                return explain(self._topology, end, {name: value}, refusals[0], None, held)
+        return None
+
+
+def set_features(topology: Topology, node: NamespaceNode, end: End, features: Mapping[str, bool]) -> None:
+    """Ask for `features` of a device, by short or long names. What came of it must be read back."""
+    node.features.set(end.device, long_names(features, node.features.get(end.device)))
+
+
+def _carries_settings(operation: CreateLink) -> bool:
+    return bool(operation.values or (operation.peer and operation.peer.values))
+
+
+def _link(node: NamespaceNode, device: str) -> message.Link | None:
+    links = (message.decode_link(body) for body in node.channel.dump(message.list_links()))
+    return next((link for link in links if link.name == device), None)

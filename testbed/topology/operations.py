@@ -1,0 +1,151 @@
+"""The operations that bring a topology up: plain values, in the order in which they will be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Interface, IPv6Interface
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Stands for the interface index of a device of the same node, known only once it exists."""
+
+    device: str
+
+    def __str__(self) -> str:
+        return self.device
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other end of a link that is made in pairs, and the settings it gets in the same message."""
+
+    node: str
+    device: str
+    values: Mapping[str, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something done in one node."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class MakeNode(Operation):
+    """Make the node's network stack; its `lo` is up."""
+
+    def __str__(self) -> str:
+        return f"make node {self.node}"
+
+
+@dataclass(frozen=True)
+class SetSysctl(Operation):
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: sysctl {self.name}={self.value}"
+
+
+@dataclass(frozen=True)
+class DeviceOperation(Operation):
+    device: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.node}:{self.device}"
+
+
+@dataclass(frozen=True)
+class CreateLink(DeviceOperation):
+    """RTM_NEWLINK for `device`.
+
+    `values` are settings given in the same message, by the kernel's names.
+    `info` is the kind's IFLA_INFO_DATA by the kernel's attribute names, with
+    `Reference` where an interface index belongs; `link` is the lower device.
+    """
+
+    kind: str
+    values: Mapping[str, int | str] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+    link: Reference | None = None
+    peer: Peer | None = None
+
+    def __str__(self) -> str:
+        words = [f"{self.node}: link add {self.device}", _words(self.values)]
+        if self.link:
+            words.append(f"link {self.link}")
+        words.append(f"type {self.kind}")
+        words += [f"{name.lower().removeprefix('ifla_')} {value}" for name, value in self.info.items()]
+        if self.peer:
+            words.append(f"peer {self.peer.node}:{self.peer.device} {_words(self.peer.values)}")
+        return " ".join(word.strip() for word in words if word)
+
+
+@dataclass(frozen=True)
+class Call(DeviceOperation):
+    """Run a module-level function inside the node, for what netlink cannot do (a TAP is made by an ioctl).
+
+    `text` says what it does, for the plan.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.text}"
+
+
+@dataclass(frozen=True)
+class SetLink(DeviceOperation):
+    """Change settings of a device by one message, in the order in which `values` holds them."""
+
+    values: Mapping[str, int | str | Reference]
+
+    def __str__(self) -> str:
+        return f"{self.node}: link set {self.device} {_words(self.values)}"
+
+
+@dataclass(frozen=True)
+class SetUp(DeviceOperation):
+    def __str__(self) -> str:
+        return f"{self.node}: link set {self.device} up"
+
+
+@dataclass(frozen=True)
+class SetFeatures(DeviceOperation):
+    features: Mapping[str, bool]
+
+    def __str__(self) -> str:
+        words = " ".join(f"{name} {'on' if on else 'off'}" for name, on in self.features.items())
+        return f"{self.node}: features {self.device} {words}"
+
+
+@dataclass(frozen=True)
+class AddAddress(DeviceOperation):
+    address: IPv4Interface | IPv6Interface
+
+    def __str__(self) -> str:
+        nodad = " nodad" if self.address.version == 6 else ""
+        return f"{self.node}: address add {self.address} dev {self.device}{nodad}"
+
+
+@dataclass(frozen=True)
+class AddRoute(Operation):
+    """A route, by the words of `ip route`: to, via, dev, metric. `index`: its place in the node's list."""
+
+    index: int
+    route: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        words = " ".join(f"{k} {v}" for k, v in self.route.items() if k != "to")
+        return f"{self.node}: route add {self.route['to']} {words}"
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name} {value}" for name, value in values.items())

@@ -1,0 +1,152 @@
+"""From a topology to the operations that bring it up: pure, and the one place that knows their order.
+
+The rules, each with its reason:
+
+- lower before upper: a tunnel takes MTU and TSO limits over from its lower
+  device when it is made, and a VLAN comes up only on a parent that is up;
+- enslave before limits: an upper device's tso_max_size follows its ports, and
+  joining or leaving resets what was set before;
+- gso_max_size before gso_ipv4_max_size, gro likewise (`LINK_SETTINGS` has the
+  order): a general size of 65536 or less resets the IPv4 one;
+- features after limits, addresses after features, up after addresses, so that a
+  device never carries a packet half configured;
+- routes last, when their next hops are reachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from testbed.links import KINDS
+from testbed.links.kind import End, Link
+from testbed.topology.operations import (
+    AddAddress,
+    AddRoute,
+    CreateLink,
+    MakeNode,
+    Operation,
+    Reference,
+    SetFeatures,
+    SetLink,
+    SetSysctl,
+    SetUp,
+)
+from testbed.topology.settings import Settings
+from testbed.topology.spec import Placed, Topology, below, check
+
+
+def plan(topology: Topology) -> list[Operation]:
+    """The operations for `topology`, in the order in which they must be done.
+
+    InputError for a topology that does not fit together.
+    """
+    check(topology)
+    placed = topology.placed()
+    levels = _levels(topology, placed)
+    operations: list[Operation] = [MakeNode(node) for node in topology.nodes]
+    operations += _sysctls(topology, of_devices=False)
+    for level in levels:
+        operations += _made(topology, placed, level)
+    operations += _sysctls(topology, of_devices=True)
+    ends = [end for level in levels for end in level]
+    for end in ends:
+        operations += _finished(end, placed[end].config)
+    return operations + _routes(topology)
+
+
+def plan_change(end: End, changes: Settings) -> list[Operation]:
+    """The operations that set `changes` on a device that is there already, in their order.
+
+    Addresses are not among them: those that go and those that come depend on what is held.
+    """
+    return [*_limits(end, changes.link_values()), *_features(end, changes)]
+
+
+def _levels(topology: Topology, placed: Mapping[End, Placed]) -> list[list[End]]:
+    """The devices by the number of devices below them. A pair is made at the level of its higher end."""
+    depth: dict[End, int] = {}
+
+    def of(end: End) -> int:
+        if end not in depth:
+            depth[end] = 1 + max((of(lower) for lower in below(topology, end)), default=-1)
+        return depth[end]
+
+    levels: dict[int, list[End]] = {}
+    for end in placed:
+        levels.setdefault(of(placed[end].stated_by), []).append(end)
+    return [levels[level] for level in sorted(levels)]
+
+
+def _made(topology: Topology, placed: Mapping[End, Placed], level: Iterable[End]) -> list[Operation]:
+    """Create the devices of one level, then give them their ports, then their limits."""
+    created: list[Operation] = []
+    enslaved: list[Operation] = []
+    limited: list[Operation] = []
+    carried: dict[End, Mapping[str, Any]] = {}
+    for end in level:
+        device = placed[end]
+        if device.stated_by == end:
+            operations = KINDS[device.kind].create(_link(device, placed))
+            created += operations
+            carried |= _carried(operations)
+            ports = KINDS[device.kind].ports(device.config)
+            enslaved += [SetLink(end.node, port, {"master": Reference(end.device)}) for port in ports]
+    for end in level:
+        rest = {k: v for k, v in placed[end].config.link_values().items() if k not in carried.get(end, {})}
+        limited += _limits(end, rest)
+    return created + enslaved + limited
+
+
+def _link(device: Placed, placed: Mapping[End, Placed]) -> Link:
+    peer = KINDS[device.kind].peer(device.config)
+    peer_settings = placed[peer].config if peer else Settings()
+    return Link(device.end.node, device.end.device, device.config, peer, peer_settings)
+
+
+def _carried(operations: Iterable[Operation]) -> dict[End, Mapping[str, Any]]:
+    """The settings that creation itself gives, by device."""
+    carried: dict[End, Mapping[str, Any]] = {}
+    for operation in operations:
+        if isinstance(operation, CreateLink):
+            carried[End(operation.node, operation.device)] = operation.values
+            if operation.peer:
+                carried[End(operation.peer.node, operation.peer.device)] = operation.peer.values
+    return carried
+
+
+def _limits(end: End, values: Mapping[str, int | str]) -> list[Operation]:
+    return [SetLink(end.node, end.device, values)] if values else []
+
+
+def _features(end: End, settings: Settings) -> list[Operation]:
+    return [SetFeatures(end.node, end.device, settings.features)] if settings.features else []
+
+
+def _finished(end: End, settings: Settings) -> list[Operation]:
+    addresses = [AddAddress(end.node, end.device, address) for address in settings.addresses]
+    return [*_features(end, settings), *addresses, SetUp(end.node, end.device)]
+
+
+def _sysctls(topology: Topology, *, of_devices: bool) -> list[Operation]:
+    """Sysctls before the devices, which take their defaults over; those of one device after it is made."""
+    return [
+        SetSysctl(node, name, str(value))
+        for node, spec in topology.nodes.items()
+        for name, value in spec.sysctls.items()
+        if of_devices == any(part in spec.devices for part in name.split("."))
+    ]
+
+
+def _routes(topology: Topology) -> list[Operation]:
+    return [
+        AddRoute(
+            node,
+            index,
+            {"to": str(route.to), "family": route.family}
+            | {key: str(value) for key in ("via", "dev") if (value := getattr(route, key)) is not None}
+            | ({} if route.metric is None else {"metric": route.metric}),
+        )
+        for node, spec in topology.nodes.items()
+        for index, route in enumerate(spec.routes)
+    ]

@@ -1,0 +1,56 @@
+"""The kernel's no, told to the person who asked: where, what, which limit, and the kernel's own text."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.links import KINDS
+from testbed.links.kind import End
+from testbed.netlink.channel import Refusal
+from testbed.netlink.message import IFLA_MAX_MTU, IFLA_TSO_MAX_SIZE, Link
+from testbed.topology.operations import CreateLink, Operation
+from testbed.topology.spec import Topology
+
+
+def explain(
+    topology: Topology,
+    end: End,
+    asked: Mapping[str, Any],
+    refusal: Refusal,
+    operation: Operation | None,
+    held: Link | None = None,
+) -> TestbedError:
+    """The error for a refused operation on `end`; `asked` is the setting at fault where it is known."""
+    for name, value in asked.items():
+        where = topology.where(end, name, value)
+        return _setting_error(topology, end, where, name, value, refusal, held)
+    where = topology.where(end)
+    if isinstance(operation, CreateLink) and refusal.errno == errno.EOPNOTSUPP:
+        option = KINDS[operation.kind].kernel_option
+        return MissingCapability(
+            f"{where}: this kernel cannot make a {operation.kind} link: it needs {option} ({refusal})"
+        )
+    if refusal.errno == errno.EPERM:
+        return MissingCapability(f"{where}: not permitted; run as root ({refusal})")
+    return InputError(f"{where}: {operation or 'change'} was refused ({refusal})")
+
+
+def _setting_error(
+    topology: Topology, end: End, where: str, name: str, value: Any, refusal: Refusal, held: Link | None
+) -> TestbedError:
+    largest_mtu = held.u32(IFLA_MAX_MTU) if held else None
+    largest_tso = held.u32(IFLA_TSO_MAX_SIZE) if held else None
+    if name == "mtu" and largest_mtu and value > largest_mtu:
+        kind = topology.placed()[end].kind
+        return MissingCapability(
+            f"{where}: mtu {value} is above what this kernel's {kind} accepts, {largest_mtu} ({refusal}); "
+            "ask for less, or run a kernel that allows it"
+        )
+    if name.endswith("max_size") and largest_tso and value > largest_tso:
+        return InputError(
+            f"{where}: {name} {value} is above the device's tso_max_size {largest_tso} ({refusal})"
+        )
+    return InputError(f"{where}: {name} {value} was refused ({refusal})")

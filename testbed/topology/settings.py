@@ -1,0 +1,85 @@
+"""Settings of a device, under the names that the kernel, iproute2 and ethtool give them."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Interface, IPv6Interface
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+U32 = Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)]
+
+# Those that are one attribute of the link, in the order in which they are set:
+# the kernel resets gso_ipv4_max_size when gso_max_size falls to 65536 or below
+# (netif_set_gso_max_size in include/linux/netdevice.h), and gro likewise.
+LINK_SETTINGS = (
+    "mac",
+    "mtu",
+    "txqueuelen",
+    "gso_max_size",
+    "gso_max_segs",
+    "gro_max_size",
+    "gso_ipv4_max_size",
+    "gro_ipv4_max_size",
+)
+
+
+def _interface(value: Any) -> IPv4Interface | IPv6Interface:
+    if isinstance(value, IPv4Interface | IPv6Interface):
+        return value
+    text = str(value)
+    address, slash, _ = text.partition("/")
+    if not slash:
+        raise ValueError(f"address {text} needs a prefix length, such as {text}/{64 if ':' in text else 24}")
+    try:
+        return IPv6Interface(text) if ":" in address else IPv4Interface(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not an IPv4 or IPv6 address with a prefix length") from None
+
+
+def _mac(value: str) -> str:
+    if not re.fullmatch(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", value):
+        raise ValueError(f"'{value}' is not a MAC address such as 02:00:00:00:00:01")
+    if int(value[:2], 16) & 1:
+        raise ValueError(f"'{value}' is a multicast address, a device needs a unicast one")
+    return value.lower()
+
+
+Interface = Annotated[
+    IPv4Interface | IPv6Interface,
+    BeforeValidator(_interface),
+    WithJsonSchema({"type": "string", "description": "an address with its prefix length"}),
+]
+Mac = Annotated[str, AfterValidator(_mac)]
+
+
+class Settings(BaseModel):
+    """What can be set on a device. A setting that is not given stays as the kernel makes it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mac: Mac | None = Field(None, description="the device's Ethernet address")
+    mtu: U32 | None = Field(None, description="bytes, without the Ethernet header")
+    txqueuelen: U32 | None = Field(None, description="packets")
+    gso_max_size: U32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
+    gso_max_segs: U32 | None = Field(None, description="segments of a GSO packet")
+    gro_max_size: U32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
+    gso_ipv4_max_size: U32 | None = Field(None, description="bytes; IPv4")
+    gro_ipv4_max_size: U32 | None = Field(None, description="bytes; IPv4")
+    features: dict[str, Annotated[bool, Field(strict=True)]] = Field(
+        default_factory=dict, description="on or off by ethtool's names, long or short (tso, gso, gro...)"
+    )
+    addresses: tuple[Interface, ...] = Field((), description="IPv4 and IPv6, with prefix length")
+
+    def link_values(self) -> dict[str, int | str]:
+        """The settings that are attributes of the link and are given, in the order to set them."""
+        given = {name: getattr(self, name) for name in LINK_SETTINGS}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def overlaid(self, changes: Settings) -> Settings:
+        """These settings with `changes` on top: features one by one, everything else replaced."""
+        given = {name: getattr(changes, name) for name in changes.model_fields_set}
+        if "features" in given:
+            given["features"] = {**self.features, **changes.features}
+        return self.model_copy(update=given)

@@ -1,0 +1,162 @@
+"""A veth pair on the running kernel: what is asked is held, what cannot be is one line, nothing remains."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import InputError, MissingCapability
+from testbed.topology.lab import open_lab
+from testbed.topology.loading import parse_topology
+
+PAIR = """nodes:
+  client:
+    devices:
+      veth0:
+        kind: veth
+        peer: server:veth0
+        {client}
+  server:
+    devices:
+      veth0: {{addresses: [10.1.0.2/24], {server}}}
+"""
+
+
+def pair(client="", server=""):
+    return parse_topology(PAIR.format(client=client, server=server), "pair.yaml")
+
+
+def namespaces_in_use():
+    """Inode numbers of the network namespaces that any process is in."""
+    links = (str(path.readlink()) for path in processes_namespaces())
+    return {int(link.removeprefix("net:[").removesuffix("]")) for link in links}
+
+
+def processes_namespaces():
+    return [path for path in Path("/proc").glob("[0-9]*/ns/net") if readable(path)]
+
+
+def readable(path):
+    try:
+        return bool(path.readlink())
+    except OSError:
+        return False
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def lab():
+    with open_lab("veth-pair") as lab:
+        yield lab
+
+
+def test_both_ends_hold_what_the_file_says():
+    sizes = "mtu: 9000, gso_max_size: 200000, gro_max_size: 210000, gso_ipv4_max_size: 128000"
+    sizes += ", mac: 02:00:00:00:00:07"
+    with open_lab(pair(client="addresses: [fd01::1/64]\n        gso_max_size: 524280", server=sizes)) as lab:
+        held = lab.held()
+    server = held["server:veth0"]
+    assert (server["mtu"], server["gso_max_size"], server["gro_max_size"]) == (9000, 200000, 210000)
+    assert (server["gso_ipv4_max_size"], server["mac"]) == (128000, "02:00:00:00:00:07")
+    assert held["client:veth0"]["gso_max_size"] == 524280
+    assert "10.1.0.2/24" in server["addresses"]
+    assert "fd01::1/64" in held["client:veth0"]["addresses"]
+
+
+def test_ipv4_limit_survives_a_small_general_limit(lab):
+    """The kernel resets gso_ipv4_max_size when gso_max_size falls to 65536: order matters."""
+    lab.set({"client:veth0": {"gso_ipv4_max_size": 128_000, "gso_max_size": 65_536}})
+    held = lab.held()["client:veth0"]
+    assert (held["gso_ipv4_max_size"], held["gso_max_size"]) == (128_000, 65_536)
+
+
+def test_short_feature_names_turn_off_all_they_stand_for(lab):
+    lab.set({"*:veth0": {"features": {"tso": False, "gro": True}}})
+    features = lab.held()["server:veth0"]["features"]
+    assert features["rx-gro"]
+    assert not any(on for name, on in features.items() if name.startswith("tx-tcp") and "accecn" not in name)
+
+
+def test_addresses_change_live(lab):
+    lab.set({"client:veth0": {"addresses": ["10.2.0.1/24"]}})
+    held = lab.held()["client:veth0"]["addresses"]
+    assert "10.2.0.1/24" in held
+    assert "10.1.0.1/24" not in held
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "error", "says"),
+    [
+        ("gso_max_size: 600000", "", InputError, "pair.yaml:7: client:veth0: gso_max_size 600000 is above "
+         "the device's tso_max_size 524280 (kernel: too big gso_max_size)"),
+        ("", "gro_max_size: 600000", InputError, "pair.yaml:10: server:veth0: gro_max_size 600000 is above"),
+        ("features: {tsoo: on}", "", InputError, "client:veth0: no feature 'tsoo', did you mean 'tso'?"),
+        ("features: {lro: on}", "", InputError, "asked features lro (rx-lro) on, the kernel holds off"),
+    ],
+)  # fmt: skip
+def test_what_the_kernel_refuses_is_said_where_it_was_asked(client, server, error, says):
+    with pytest.raises(error) as caught:
+        open_lab(pair(client, server))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_mtu_above_the_kernels_limit_is_a_missing_capability(lab):
+    limit = lab.held()["client:veth0"]["max_mtu"]
+    with pytest.raises(MissingCapability, match=f"pair.yaml:7: client:veth0: mtu {limit + 1} .* {limit} "):
+        open_lab(pair(client=f"mtu: {limit + 1}"))
+
+
+def test_a_process_runs_inside_pinned_and_ends_with_its_group(lab):
+    node = lab.nodes["client"]
+    script = "grep Cpus_allowed_list /proc/self/status; readlink /proc/self/ns/net; sleep 100 & wait"
+    process = node.start(["bash", "-c", script], role="x", cpus=[0], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline().split()[1] == b"0"
+    assert process.stdout.readline().strip() == f"net:[{node.netns}]".encode()
+    assert process.poll() is None
+    assert process.kill().status == -signal.SIGKILL
+    assert process.stdout.read() == b""  # the sleep held the other end of this pipe
+
+
+def test_a_call_runs_inside_and_comes_back(lab):
+    here = Path("/proc/thread-self/ns/net")
+    home = here.readlink()
+    assert lab.nodes["server"].call(here.readlink) != home
+    assert here.readlink() == home
+
+
+def test_nothing_survives_sigkill():
+    script = (
+        "from testbed.topology.lab import open_lab\n"
+        "lab = open_lab('veth-pair')\n"
+        "p = lab.nodes['client'].start(['sleep', '1000'], role='x')\n"
+        "print(p.pid, lab.nodes['client'].netns, flush=True)\n"
+        "input()\n"
+    )
+    program = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    child, namespace = map(int, program.stdout.readline().split())
+    assert namespace in namespaces_in_use()
+    program.kill()
+    program.wait()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{child}").exists()
+    assert namespace not in namespaces_in_use()
+    assert f"net:[{namespace}]" not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_a_failed_lab_leaves_no_descriptor_behind():
+    before = descriptors()
+    for _ in range(3):
+        with pytest.raises(InputError):
+            open_lab(pair(client="gso_max_size: 600000"))
+    assert descriptors() == before
