@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -41,6 +42,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except Exception as error:  # noqa: BLE001  the last place that can make one line of it
+        if os.environ.get("TESTBED_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        sys.exit(_fail(f"a defect of testbed: {what} (TESTBED_TRACEBACK=1 shows where)", 1))
 
 
 def _fail(message: str, status: int) -> int:
