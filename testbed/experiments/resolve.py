@@ -182,7 +182,7 @@ def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> Resol
     options = _workload(document, name, workload)
     for node in (options.from_, options.to):
         _node(document, name, topology, node, "workload")
-    topology = topology.with_settings(changed, sysctls)
+    topology = topology.with_settings(changed).with_sysctls(sysctls)
     shown = {
         place: settings.model_dump(mode="json", exclude_unset=True) for place, settings in changed.items()
     }
@@ -203,7 +203,7 @@ def _workload(document: Document, state: str, options: Mapping[str, Any]) -> Opt
 
 def _places(document: Document, state: str, topology: Topology, pattern: str) -> list[str]:
     """The `node:device`s that `pattern` fits; a pattern that fits none is a mistake."""
-    known = [f"{node}:{device}" for node, body in topology.nodes.items() for device in body.devices]
+    known = [str(end) for end in topology.placed()]
     return _fitting(document, state, known, pattern, "settings", "device")
 
 

@@ -183,6 +183,14 @@ class Topology(_Strict):
         specs = {n: spec.model_copy(update={"devices": nodes[n]}) for n, spec in self.nodes.items()}
         return self.model_copy(update={"nodes": specs})
 
+    def with_sysctls(self, changes: Mapping[str, Mapping[str, int | str]]) -> Topology:
+        """This topology with `changes` (node -> sysctl -> value) on top."""
+        nodes = dict(self.nodes)
+        for node, values in changes.items():
+            spec = nodes[node]
+            nodes[node] = spec.model_copy(update={"sysctls": {**spec.sysctls, **values}})
+        return self.model_copy(update={"nodes": nodes})
+
     def where(self, end: End, setting: str = "", value: Any = None) -> str:
         """`file:line: node:device` where the file states it (as `value`, if given), else `node:device`."""
         document = self._document
