@@ -1,0 +1,68 @@
+"""The order of operations: one place, one test for each rule."""
+
+from testbed.links.kind import End
+from testbed.topology.loading import parse_topology
+from testbed.topology.operations import AddRoute, CreateLink, MakeNode, SetLink, SetSysctl, SetUp
+from testbed.topology.plan import plan, plan_change
+from testbed.topology.settings import Settings
+
+ROUTER = """nodes:
+  client:
+    devices:
+      veth0: {kind: veth, peer: router:veth0, mtu: 1442, gso_ipv4_max_size: 128000, gso_max_size: 128000}
+    routes: [{to: default, via: 10.1.0.2}]
+  router:
+    sysctls: {net.ipv4.ip_forward: 1, net.ipv6.conf.veth0.forwarding: 1}
+    devices:
+      veth0: {addresses: [10.1.0.2/24], gro_max_size: 70000}
+"""
+
+
+def steps(text=ROUTER):
+    return plan(parse_topology(text))
+
+
+def first(operations, kind, node=None):
+    return next(i for i, o in enumerate(operations) if isinstance(o, kind) and node in (None, o.node))
+
+
+def test_a_pair_carries_the_settings_of_both_ends_in_one_message():
+    made = [operation for operation in steps() if isinstance(operation, CreateLink)]
+    assert len(made) == 1
+    assert made[0].values == {"mtu": 1442, "gso_max_size": 128000, "gso_ipv4_max_size": 128000}
+    assert made[0].peer is not None
+    assert (made[0].peer.node, made[0].peer.values) == ("router", {"gro_max_size": 70000})
+    assert not [operation for operation in steps() if isinstance(operation, SetLink)]
+
+
+def test_the_general_size_is_set_before_the_ipv4_size_however_it_is_written():
+    change = Settings(gro_ipv4_max_size=1, gro_max_size=2, gso_ipv4_max_size=3, gso_max_size=4, mtu=5)
+    (operation,) = plan_change(End("a", "v"), change)
+    assert isinstance(operation, SetLink)
+    assert list(operation.values) == [
+        "mtu",
+        "gso_max_size",
+        "gro_max_size",
+        "gso_ipv4_max_size",
+        "gro_ipv4_max_size",
+    ]
+
+
+def test_nodes_first_routes_last():
+    operations = steps()
+    assert [type(operation) for operation in operations[:2]] == [MakeNode, MakeNode]
+    assert isinstance(operations[-1], AddRoute)
+
+
+def test_a_nodes_sysctls_come_before_its_devices_and_a_devices_after_it():
+    operations = steps()
+    sysctls = [i for i, operation in enumerate(operations) if isinstance(operation, SetSysctl)]
+    created = first(operations, CreateLink)
+    assert sysctls[0] < created < sysctls[1]
+
+
+def test_a_device_comes_up_with_its_addresses_on():
+    words = [str(operation) for operation in steps() if operation.node == "router"]
+    address = words.index("router: address add 10.1.0.2/24 dev veth0")
+    assert address < words.index("router: link set veth0 up")
+    assert first(steps(), SetUp, "router") > first(steps(), CreateLink)
