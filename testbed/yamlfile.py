@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,6 +76,16 @@ def validate(document: Document, model: type[Model], key: Key = ()) -> Model:
         return model.model_validate(value)
     except ValidationError as error:
         raise _first_mistake(document, model, key, error) from None
+
+
+def validate_value(name: str, value: Mapping[str, Any], model: type[Model]) -> Model:
+    """`value`, which stands in no single file (`name` says what it is), as `model`; InputError, one line."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in (name, *_place(first)))
+        raise InputError(f"{place}: {_words(first, model)}") from None
 
 
 def _first_mistake(

@@ -1,0 +1,24 @@
+"""Workloads: what makes the traffic of a round. A tool is one module, listed in TOOLS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed import yamlfile
+from testbed.errors import InputError
+from testbed.workloads.iperf3 import Iperf3
+from testbed.workloads.tool import Options, Tool
+
+TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in (Iperf3(),)}
+
+
+def parse_options(raw: Mapping[str, Any]) -> Options:
+    """The options of a workload, by its key `tool`. InputError, one line, for what is wrong with them."""
+    name = raw.get("tool")
+    if name is None:
+        raise InputError(f"workload: the key 'tool' is missing; it is one of {', '.join(TOOLS)}")
+    if name not in TOOLS:
+        hint = yamlfile.did_you_mean(str(name), list(TOOLS)) or f"; there are {', '.join(TOOLS)}"
+        raise InputError(f"workload.tool: no tool '{name}'{hint}")
+    return yamlfile.validate_value("workload", raw, TOOLS[name].options)

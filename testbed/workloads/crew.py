@@ -1,0 +1,150 @@
+"""The processes of one measurement: started together, listened to together, none left behind."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, Self
+
+from testbed.nodes.node import Ended, Node, Process
+
+_POLL_S = 0.002  # between two looks at something that tells nobody when it changes
+_EXIT_S = 5.0  # from a process's last output to its end
+
+
+class Member:
+    """One process of the crew, with all that it wrote."""
+
+    def __init__(self, process: Process, errors: IO[bytes]) -> None:
+        self.process = process
+        self.output = bytearray()
+        self.ended: Ended | None = None
+        self.killed = False
+        self._errors = errors
+
+    @property
+    def role(self) -> str:
+        return self.process.role
+
+    def tell(self, line: bytes) -> None:
+        """Write to its stdin. A process that is gone does not hear it."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+
+    def errors(self) -> list[str]:
+        """The lines that it wrote to stderr."""
+        self._errors.seek(0)
+        return [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+
+    def how_it_ended(self) -> str | None:
+        """`ended by SIGKILL`, `exit status 1`; None when it ended well, or because we ended it."""
+        if self.killed or self.ended is None or self.ended.status == 0:
+            return None
+        if self.ended.status < 0:
+            return f"ended by {signal.Signals(-self.ended.status).name}"
+        return f"exit status {self.ended.status}"
+
+
+class Crew:
+    """A context manager: leaving it kills what still runs."""
+
+    def __init__(self) -> None:
+        self.members: list[Member] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._selector.close()
+        for member in self.members:
+            for stream in (member.process.stdin, member.process.stdout, member._errors):
+                if stream is not None:
+                    _close(stream)
+
+    def start(
+        self, node: Node, argv: Sequence[str], *, role: str, cpus: Collection[int] | None, talk: bool = False
+    ) -> Member:
+        """Start `argv` in `node`; with `talk` it has a stdin that `Member.tell` writes to."""
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the crew)
+        process = node.start(
+            argv,
+            role=role,
+            cpus=cpus,
+            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        member = Member(process, errors)
+        self.members.append(member)
+        assert process.stdout is not None
+        self._selector.register(process.stdout.fileno(), selectors.EVENT_READ, member)
+        return member
+
+    def wait_until(self, happened: Callable[[], bool], deadline: float, *, silent: bool = False) -> bool:
+        """Take in output until `happened()`, or until `deadline` (time.monotonic()); whether it happened.
+
+        `silent` says that no output tells when to look again (a socket's state, say).
+        """
+        while not happened():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._take(min(left, _POLL_S) if silent else left)
+        return True
+
+    def wait_for_end(self, deadline: float, settle: float) -> None:
+        """Take in output until every process has ended.
+
+        Once one has ended, the others get `settle` seconds at most. What runs
+        after that, or after `deadline`, is killed.
+        """
+        self.wait_until(lambda: any(member.ended for member in self.members), deadline)
+        deadline = min(deadline, time.monotonic() + settle)
+        self.wait_until(lambda: all(member.ended for member in self.members), deadline)
+        self.kill()
+
+    def kill(self) -> None:
+        """End every process that still runs."""
+        for member in self.members:
+            if member.ended is None:
+                member.ended = member.process.poll()
+            if member.ended is None:
+                member.killed = True
+                member.ended = member.process.kill()
+
+    def _take(self, timeout: float) -> None:
+        if not self._selector.get_map():
+            time.sleep(timeout)  # nothing runs: only the clock can change what is waited for
+            return
+        for key, _ in self._selector.select(timeout):
+            member: Member = key.data
+            data = os.read(key.fd, 1 << 16)
+            member.output += data
+            if not data:
+                self._selector.unregister(key.fd)
+                self._reap(member)
+
+    def _reap(self, member: Member) -> None:
+        try:
+            member.ended = member.process.wait(_EXIT_S)
+        except TimeoutError:
+            member.killed = True
+            member.ended = member.process.kill()
+
+
+def _close(stream: IO[bytes]) -> None:
+    with suppress(BrokenPipeError):  # a line for a process that was gone before it read it
+        stream.close()

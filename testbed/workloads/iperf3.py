@@ -1,0 +1,262 @@
+"""iperf3, through the `iperf3` binding and the libiperf below it."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Collection, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from testbed.errors import MissingCapability
+from testbed.experiments.records import ProcessUse, Workload
+from testbed.topology.lab import Lab
+from testbed.workloads import iperf3_worker
+from testbed.workloads.crew import Crew, Member
+from testbed.workloads.iperf3_result import error_of, fill, measured_seconds, parse_result
+from testbed.workloads.listening import listens
+from testbed.workloads.tool import Hooks, Options, Outcome
+from testbed.workloads.units import BitRate, Bytes, Port
+from testbed.yamlfile import mistake
+
+_READY_S = 10.0  # for both ends to load libiperf and the server to listen
+_SETTLE_S = 3.0  # between the ends of the two processes
+# What this module says itself, what would print elsewhere, and what ends the process.
+_RESERVED = (
+    {"-c", "--client", "-s", "--server", "-p", "--port", "-1", "--one-off", "-D", "--daemon"}
+    | {"-J", "--json", "--json-stream", "--json-stream-full-output", "-I", "--pidfile", "--logfile"}
+    | {"-h", "--help", "-v", "--version"}
+)
+
+
+class Iperf3Options(Options):
+    """One iperf3 test. What is not given is libiperf's default; `args` holds its other options."""
+
+    tool: Literal["iperf3"] = "iperf3"
+    address: str | None = Field(
+        None, description="where the client connects to; the first address of `to` when absent"
+    )
+    port: Port = Field(5201, description="the server's port (-p)")
+    client_port: Port | None = Field(
+        40001, description="the client's port (--cport), the next ones for further streams; null for any"
+    )
+    length: Annotated[Bytes, Field(ge=1, le=1 << 20)] | None = Field(
+        None, description="bytes of one write (-l); 500K is 512000"
+    )
+    streams: int = Field(1, ge=1, le=128, description="parallel streams (-P)")
+    reverse: bool = Field(False, description="the server sends (-R)")
+    bidir: bool = Field(False, description="both send (--bidir)")
+    udp: bool = Field(False, description="UDP instead of TCP (-u)")
+    bitrate: BitRate | None = Field(
+        None, description="target bits per second of a stream (-b), 0 for no limit"
+    )
+    pacing_timer: int | None = Field(None, ge=1, description="microseconds (--pacing-timer)")
+    fq_rate: BitRate | None = Field(None, description="bits per second for fair queueing (--fq-rate)")
+    window: Bytes | None = Field(None, description="bytes of socket buffer (-w)")
+    congestion: str | None = Field("cubic", description="congestion control (-C); TCP only")
+    mss: int | None = Field(None, ge=88, le=9216, description="bytes (-M)")
+    nodelay: bool = Field(False, description="TCP_NODELAY (-N)")
+    zerocopy: bool = Field(False, description="send with sendfile() (-Z)")
+    bind_device: str | None = Field(None, description="the client's device (--bind-dev)")
+    tos: int | None = Field(None, ge=0, le=255, description="IPv4 TOS or IPv6 traffic class (-S)")
+    interval: float | None = Field(None, ge=0, description="seconds between the JSON's intervals (-i)")
+    args: list[str] = Field(
+        default_factory=list, description="further options of the client, as on its command line"
+    )
+    server_args: list[str] = Field(default_factory=list, description="further options of the server")
+    timeout: float = Field(
+        10.0, gt=0, description="seconds beyond omit and duration after which the test is given up"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Iperf3Options:
+        for name in ("duration", "omit"):
+            value = getattr(self, name)
+            if value != int(value):
+                raise mistake(f"iperf3 takes whole seconds, got {value:g}", name)
+        if self.reverse and self.bidir:
+            raise mistake("reverse and bidir exclude each other", "bidir")
+        for name in ("args", "server_args"):
+            for argument in getattr(self, name):
+                if argument.partition("=")[0] in _RESERVED:
+                    raise mistake(f"{argument} is not for args: the testbed sets it, or cannot use it", name)
+        return self
+
+
+def client_options(options: Iperf3Options, address: str) -> list[str]:
+    """The client's command line, without the command."""
+    named = {
+        "-c": address,
+        "-p": options.port,
+        "--cport": options.client_port,
+        "-t": int(options.duration),
+        "-O": int(options.omit) or None,
+        "-l": options.length,
+        "-P": options.streams if options.streams > 1 else None,
+        "-b": options.bitrate,
+        "--pacing-timer": options.pacing_timer,
+        "--fq-rate": options.fq_rate,
+        "-w": options.window,
+        "-C": None if options.udp else options.congestion,
+        "-M": options.mss,
+        "--bind-dev": options.bind_device,
+        "-S": options.tos,
+        "-i": options.interval,
+    }
+    flags = {
+        f"-{options.family}": True,
+        "-R": options.reverse,
+        "--bidir": options.bidir,
+        "-u": options.udp,
+        "-N": options.nodelay,
+        "-Z": options.zerocopy,
+        "-J": True,
+    }
+    given = [word for name, value in named.items() if value is not None for word in (name, f"{value}")]
+    return [*given, *(name for name, wanted in flags.items() if wanted), *options.args]
+
+
+def server_options(options: Iperf3Options) -> list[str]:
+    """The server's command line, without the command. It serves one test."""
+    return ["-s", "-1", "-p", str(options.port), f"-{options.family}", "-J", *options.server_args]
+
+
+class Iperf3:
+    """See workloads/tool.py: Tool."""
+
+    name = "iperf3"
+    options: type[Options] = Iperf3Options
+
+    def version(self) -> str:
+        """libiperf's version. MissingCapability where it is not installed."""
+        _binding_folder()
+        try:
+            library = ctypes.CDLL(iperf3_worker.LIBRARY)
+        except OSError:
+            raise MissingCapability(
+                f"iperf3: its library {iperf3_worker.LIBRARY} is not installed (apt install libiperf0)"
+            ) from None
+        library.iperf_get_iperf_version.restype = ctypes.c_char_p
+        return str(library.iperf_get_iperf_version().decode())
+
+    def run(
+        self,
+        lab: Lab,
+        options: Iperf3Options,
+        *,
+        cpus: Mapping[str, Collection[int]],
+        hooks: Hooks,
+        raw: Path,
+        raw_name: str,
+    ) -> Outcome:
+        """One test. Both ends start at the same time; the client connects when the server listens."""
+        address = options.address or lab.address(options.to, options.family)
+        workload = Workload(
+            tool=self.name,
+            client_argv=["iperf3", *client_options(options, address)],
+            server_argv=["iperf3", *server_options(options)],
+            congestion=None if options.udp else options.congestion,
+        )
+        with Crew() as crew:
+            server = crew.start(
+                lab.nodes[options.to],
+                _worker(server_options(options)),
+                role="server",
+                cpus=cpus.get(options.to),
+            )
+            client = crew.start(
+                lab.nodes[options.from_],
+                _worker(client_options(options, address)),
+                role="client",
+                cpus=cpus.get(options.from_),
+                talk=True,
+            )
+            trouble = _drive(crew, client, server, lab, options, hooks)
+            outputs = {
+                member.role: bytes(member.output).removeprefix(_STARTED) for member in (client, server)
+            }
+            results = {role: parse_result(output) for role, output in outputs.items()}
+            words = [_words(member, results[member.role]) for member in (client, server)]
+            reason = "; ".join(filter(None, [*words, trouble])) or None
+            processes = {
+                member.role: ProcessUse(user_s=member.ended.user_s, system_s=member.ended.system_s)
+                for member in (client, server)
+                if member.ended
+            }
+            pids = {member.role: member.process.pid for member in (client, server)}
+        workload = workload.model_copy(update={"raw": _keep(outputs, raw, raw_name)})
+        if results["client"]:
+            workload = fill(workload, results["client"])
+        if reason is None and workload.bits_per_second is None:
+            reason = "client: iperf3 ended without a result"
+        return Outcome(workload, reason, measured_seconds(results["client"]), processes, pids)
+
+
+_STARTED = b"started\n"
+
+
+def _drive(
+    crew: Crew, client: Member, server: Member, lab: Lab, options: Iperf3Options, hooks: Hooks
+) -> str | None:
+    """Take the two through the test; a reason that neither of them would give."""
+    node = lab.nodes[options.to]
+
+    def ready() -> bool:
+        return bool(client.ended or server.ended) or node.call(listens, server.process.pid, options.port)
+
+    if not crew.wait_until(ready, time.monotonic() + _READY_S, silent=True):
+        return f"server: port {options.port} does not listen after {_READY_S:g} s"
+    if server.ended or client.ended:
+        return None  # it says why itself
+    client.tell(b"go\n")
+
+    def begun() -> bool:
+        return bool(client.ended) or client.output.startswith(_STARTED)
+
+    if not crew.wait_until(begun, time.monotonic() + options.timeout):
+        return f"client: the test did not start within {options.timeout:g} s"
+    start = time.monotonic()
+    if not crew.wait_until(lambda: client.ended is not None, start + options.omit):
+        hooks.measuring()
+    crew.wait_for_end(start + options.omit + options.duration + options.timeout, _SETTLE_S)
+    if client.killed:
+        return f"client: no result {options.timeout:g} s after the end of the test, killed"
+    return None
+
+
+def _words(member: Member, result: Mapping[str, object]) -> str | None:
+    """What went wrong with this end: in libiperf's words first, else how its process ended."""
+    lines = member.errors()
+    words = error_of(result) or (lines[0].removeprefix("iperf3: ") if lines else None)
+    if member.killed:
+        return f"{member.role}: {words}" if words else None
+    words = words or member.how_it_ended()
+    return f"{member.role}: {words}" if words else None
+
+
+def _keep(outputs: Mapping[str, bytes], raw: Path, raw_name: str) -> list[str]:
+    """Write each end's JSON as libiperf gave it; the files' names below the run's folder."""
+    kept = []
+    for role, output in outputs.items():
+        if output:
+            path = raw / f"{raw_name}-iperf3-{role}.json"
+            path.write_bytes(output)
+            kept.append(f"{raw.name}/{path.name}")
+    return kept
+
+
+def _worker(options: list[str]) -> list[str]:
+    # Isolated and without site-packages, which saves half of the start; the binding's folder goes along.
+    return [sys.executable, "-I", "-S", str(Path(iperf3_worker.__file__)), _binding_folder(), *options]
+
+
+def _binding_folder() -> str:
+    """The folder that holds the package `iperf3`."""
+    found = find_spec("iperf3")
+    if found is None or found.origin is None:
+        raise MissingCapability("iperf3: its Python binding is not installed (pip install iperf3)")
+    return str(Path(found.origin).parents[1])
