@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
-from testbed.reports.describe import asked_states, method, state_headers
-from testbed.reports.gather import Gathered, Sample, StateRounds, gather
+from testbed.reports.describe import method, state_headers
+from testbed.reports.gather import Gathered, Series, StateRounds, gather
 from testbed.reports.metrics import size_of
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together
 from testbed.stats.drift import drift
@@ -94,28 +94,39 @@ class ReportData(Part):
     tools: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a format is made from: the data, and the rounds behind it for formats that show each."""
+
+    data: ReportData
+    run: Run
+    gathered: Gathered
+
+
 def report_data(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> ReportData:
-    """Everything that a report says about a run. `rounds` is read once, and only its figures are kept.
+    """Everything that a report says about a run. See make_report."""
+    return make_report(run, rounds, problems).data
+
+
+def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> Report:
+    """The report of a run. `rounds` is read once, and only its figures are kept.
 
     `problems` may still grow while `rounds` is read.
     """
-    return data_of(run, gather(rounds, asked_states(run)), problems)
-
-
-def data_of(run: Run, gathered: Gathered, problems: Sequence[str] = ()) -> ReportData:
-    """The report of rounds that were gathered already."""
-    states = {name: held for name, held in gathered.states.items() if held.samples or held.invalid}
+    gathered = gather(rounds, run)
+    states = gathered.states
     summaries = {name: _summaries(held, gathered.units) for name, held in states.items()}
-    return ReportData(
+    headers = state_headers(run)
+    data = ReportData(
         schema=SCHEMA,
         run_id=run.run_id,
         experiment=str(run.experiment.get("name", "experiment")),
         status=run.status,
         problems=[*_status_notes(run, states), *problems],
         states=summaries,
-        comparisons=_comparisons(states, summaries, compared_states(run)),
+        comparisons=_comparisons(states, summaries, compared_states(run, states)),
         rounds={name: _counts(held) for name, held in states.items()},
-        headers=state_headers(run),
+        headers={name: headers.get(held.state, "") for name, held in states.items()},
         invalid=_invalid(states.values()),
         skipped=run.skipped,
         method=method(run, {name: held.example for name, held in states.items() if held.example}),
@@ -124,21 +135,33 @@ def data_of(run: Run, gathered: Gathered, problems: Sequence[str] = ()) -> Repor
         kernels=run.kernels,
         tools=run.tools,
     )
+    return Report(data, run, gathered)
 
 
-def compared_states(run: Run) -> list[tuple[str, str]]:
-    """The comparisons that the run was made for; without any named, the first state with each other one."""
+def compared_states(run: Run, states: Mapping[str, StateRounds]) -> list[tuple[str, str]]:
+    """The comparisons that the run was made for, by the names that the report gives its states.
+
+    In a run of several kernels that is each state across them, the first kernel as the
+    baseline. Else those that the experiment names, or its first state with each other one.
+    """
+    by_state: dict[str, list[str]] = {}
+    for name, held in states.items():
+        by_state.setdefault(held.state, []).append(name)
+    across = [(first, other) for first, *others in by_state.values() for other in others]
+    if across:
+        return across
     asked = run.experiment.get("compare")
-    if asked:
-        return [(str(a), str(b)) for a, b in asked]
-    first, *others = asked_states(run) or [""]
-    return [(first, other) for other in others]
+    pairs = [(str(a), str(b)) for a, b in asked] if asked else []
+    if not pairs and by_state:
+        first, *others = by_state
+        pairs = [(first, other) for other in others]
+    return [(by_state[a][0], by_state[b][0]) for a, b in pairs if a in by_state and b in by_state]
 
 
 def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], list[float]]:
     """The metric's values in the blocks where both states have it, block by block."""
-    left = {sample.block: value for sample, value in a.series(metric)}
-    right = {sample.block: value for sample, value in b.series(metric)}
+    x, y = a.series(metric), b.series(metric)
+    left, right = dict(zip(x.blocks, x.values, strict=True)), dict(zip(y.blocks, y.values, strict=True))
     blocks = sorted(left.keys() & right.keys())
     return [left[block] for block in blocks], [right[block] for block in blocks]
 
@@ -164,9 +187,9 @@ def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, fl
 def _summaries(held: StateRounds, units: dict[str, str]) -> dict[str, MetricSummary]:
     summaries = {}
     for metric in held.metrics():
-        values = [value for _, value in held.series(metric)]
-        seen = sum(metric in sample.values for sample in held.samples) if size_of(metric) else None
-        summaries[metric] = MetricSummary(unit=units[metric], rounds_seen=seen, **asdict(summarise(values)))
+        summary = summarise(held.series(metric).values)
+        seen = held.occurrences(metric) if size_of(metric) else None
+        summaries[metric] = MetricSummary(unit=units[metric], rounds_seen=seen, **asdict(summary))
     return summaries
 
 
@@ -195,10 +218,8 @@ def _compared_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
     return dict.fromkeys(name for name in summaries if name in main or not size_of(name))
 
 
-def _comparison(
-    metric: str, a: str, b: str, result: Comparison, series: Sequence[Sequence[tuple[Sample, float]]]
-) -> ComparisonData:
-    found = drift([[(sample.round, value) for sample, value in points] for points in series])
+def _comparison(metric: str, a: str, b: str, result: Comparison, series: Sequence[Series]) -> ComparisonData:
+    found = drift([(points.rounds, points.values) for points in series])
     return ComparisonData(
         metric=metric,
         a=a,
@@ -215,7 +236,7 @@ def _comparison(
 
 
 def _counts(held: StateRounds) -> RoundCounts:
-    return RoundCounts(valid=len(held.samples), invalid=len(held.invalid), warmup=held.warmup)
+    return RoundCounts(valid=len(held.rounds), invalid=len(held.invalid), warmup=held.warmup)
 
 
 def _invalid(states: Iterable[StateRounds]) -> list[InvalidRound]:
@@ -227,7 +248,7 @@ def _invalid(states: Iterable[StateRounds]) -> list[InvalidRound]:
 
 
 def _status_notes(run: Run, states: dict[str, StateRounds]) -> list[str]:
-    valid = sum(len(held.samples) for held in states.values())
+    valid = sum(len(held.rounds) for held in states.values())
     return {
         "complete": [],
         "running": [f"the run is still going on: {valid} valid rounds so far"],

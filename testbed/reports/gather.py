@@ -1,47 +1,84 @@
-"""Rounds condensed to figures, one round at a time, so that a long run needs little memory."""
+"""Rounds condensed to columns of figures, one round at a time, so that a long run needs little memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from testbed.experiments.records import Round
+from testbed.experiments.records import Round, Run
 from testbed.reports.metrics import METRICS, size_of
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One round's figures: metric -> value."""
+class Series:
+    """One metric over rounds: the number of each round, its block, its value."""
 
-    round: int
-    block: int
-    values: Mapping[str, float]
-    sizes_seen: bool
+    rounds: Sequence[int]
+    blocks: Sequence[int]
+    values: Sequence[float]
+
+
+@dataclass
+class Column:
+    """One metric's values, and which of the state's rounds (by index) have it."""
+
+    indices: array[int] = field(default_factory=lambda: array("l"))
+    values: array[float] = field(default_factory=lambda: array("d"))
 
 
 @dataclass
 class StateRounds:
-    """The rounds of one state. `samples` are the valid ones that count, in order of execution."""
+    """One state on one kernel. The columns hold its valid rounds that count, in order of execution."""
 
-    samples: list[Sample] = field(default_factory=list)
+    state: str
+    kernel: str
+    rounds: list[int] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    with_sizes: list[int] = field(default_factory=list)  # indices of the rounds that saw packet sizes
+    columns: dict[str, Column] = field(default_factory=dict)
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
     example: Round | None = None
 
-    def series(self, metric: str) -> list[tuple[Sample, float]]:
+    def series(self, metric: str) -> Series:
         """The metric in each round that knows it; a packet size absent from a round is 0."""
-        default = 0.0 if size_of(metric) else None
-        found = []
-        for sample in self.samples:
-            value = sample.values.get(metric, default if sample.sizes_seen else None)
-            if value is not None:
-                found.append((sample, value))
-        return found
+        column = self.columns.get(metric) or Column()
+        indices: Sequence[int] = column.indices
+        values: Sequence[float] = column.values
+        if size_of(metric):
+            dense = dict.fromkeys(self.with_sizes, 0.0)
+            dense.update(zip(column.indices, column.values, strict=True))
+            indices, values = list(dense), list(dense.values())
+        if len(indices) == len(self.rounds):
+            return Series(self.rounds, self.blocks, values)
+        return Series([self.rounds[i] for i in indices], [self.blocks[i] for i in indices], values)
+
+    def occurrences(self, metric: str) -> int:
+        """In how many rounds the metric has a value."""
+        return len(self.columns[metric].indices) if metric in self.columns else 0
 
     def metrics(self) -> list[str]:
-        """Every metric that some round has; first seen first, packet sizes in order of size."""
-        names = dict.fromkeys(name for sample in self.samples for name in sample.values)
-        return sorted(names, key=lambda name: size_of(name) or ("", "", 0))
+        """Every metric that some round has; first seen first, packet sizes by device and size."""
+        return sorted(self.columns, key=lambda name: size_of(name) or ("", "", 0))
+
+    def add(self, record: Round, units: dict[str, str]) -> None:
+        """Add a valid round that counts; `units` learns the unit of each metric."""
+        index = len(self.rounds)
+        self.rounds.append(record.round)
+        self.blocks.append(record.block)
+        if record.packet_sizes:
+            self.with_sizes.append(index)
+        self.example = self.example or record
+        for metric in METRICS:
+            for name, value in metric.read(record):
+                if value is not None:
+                    column = self.columns.get(name)
+                    if column is None:
+                        column = self.columns[name] = Column()
+                        units[name] = metric.unit
+                    column.indices.append(index)
+                    column.values.append(value)
 
 
 @dataclass
@@ -52,26 +89,28 @@ class Gathered:
     units: dict[str, str] = field(default_factory=dict)
 
 
-def gather(rounds: Iterable[Round], states: Iterable[str] = ()) -> Gathered:
-    """Condense `rounds`. `states` come first and in this order, with or without rounds."""
-    gathered = Gathered({state: StateRounds() for state in states})
+def label(state: str, kernel: str, kernels: int) -> str:
+    """What a report calls a state: `state@kernel` in a run of several kernels."""
+    return f"{state}@{kernel}" if kernels > 1 else state
+
+
+def gather(rounds: Iterable[Round], run: Run) -> Gathered:
+    """Condense `rounds`. States that had no round are left out, the others in the experiment's order."""
+    kernels = len(run.kernels)
+    states = {
+        label(state, kernel, kernels): StateRounds(state, kernel)
+        for state in run.states
+        for kernel in run.kernels
+    }
+    gathered = Gathered(states)
     for record in rounds:
-        held = gathered.states.setdefault(record.state, StateRounds())
+        name = label(record.state, record.kernel, kernels)
+        held = states.setdefault(name, StateRounds(record.state, record.kernel))
         if record.warmup:
             held.warmup += 1
-        elif not record.valid:
-            held.invalid.append(record.model_copy(update={"packet_sizes": [], "settings": {}}))
+        elif record.valid:
+            held.add(record, gathered.units)
         else:
-            held.example = held.example or record
-            held.samples.append(_sample(record, gathered.units))
+            held.invalid.append(record.model_copy(update={"packet_sizes": [], "settings": {}}))
+    gathered.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
     return gathered
-
-
-def _sample(record: Round, units: dict[str, str]) -> Sample:
-    values: dict[str, float] = {}
-    for metric in METRICS:
-        for name, value in metric.read(record):
-            if value is not None:
-                values[name] = value
-                units[name] = metric.unit
-    return Sample(record.round, record.block, values, sizes_seen=bool(record.packet_sizes))

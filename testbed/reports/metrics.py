@@ -108,6 +108,10 @@ def drops(record: Round) -> Figures:
         yield intern(f"{place} errors"), counters.errors
 
 
+def kernel_log(record: Round) -> Figures:
+    yield "kernel_log", len(record.kernel_log)
+
+
 def overhead(record: Round) -> Figures:
     """Seconds of a round beside those that count: set-up, the omitted seconds, taking down."""
     yield "overhead_s", record.wall_s - record.measured_s
@@ -126,6 +130,7 @@ METRICS = (
     Metric("bytes", packet_shape),
     Metric("frags", frags),
     Metric("packets", drops),
+    Metric("lines", kernel_log),
     Metric("s", overhead),
 )
 

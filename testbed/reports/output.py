@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from testbed.errors import InputError
-from testbed.reports.data import ReportData
+from testbed.reports.data import Report
 from testbed.yamlfile import did_you_mean
 
-# Format -> module and function (ReportData -> str); imported only when asked for.
+# Format -> module and function (Report -> str); imported only when asked for.
 FORMATS: Mapping[str, tuple[str, str]] = {
     "text": ("testbed.reports.text", "text_report"),
     "ascii": ("testbed.reports.text", "ascii_report"),
@@ -28,24 +28,24 @@ def render(folder: Path, format: str) -> str:
     return maker(read_report(folder))
 
 
-def read_report(folder: Path) -> ReportData:
-    """The report's data of the run in `folder`; InputError for what is no run."""
+def read_report(folder: Path) -> Report:
+    """The report of the run in `folder`; InputError for what is no run."""
     from testbed.experiments.store import open_run
-    from testbed.reports.data import report_data
+    from testbed.reports.data import make_report
 
     stored = open_run(folder)
-    return report_data(stored.run, stored.rounds(), stored.problems)
+    return make_report(stored.run, stored.rounds(), stored.problems)
 
 
-def report_maker(format: str) -> Callable[[ReportData], str]:
-    """The function that makes `format` out of a report's data."""
+def report_maker(format: str) -> Callable[[Report], str]:
+    """The function that makes a report into `format`."""
     if format not in FORMATS:
         hint = did_you_mean(format, list(FORMATS)) or f"; there are {', '.join(FORMATS)}"
         raise InputError(f"report: no format '{format}'{hint}")
     module, function = FORMATS[format]
-    return cast(Callable[[ReportData], str], getattr(import_module(module), function))
+    return cast(Callable[[Report], str], getattr(import_module(module), function))
 
 
-def json_report(data: ReportData) -> str:
+def json_report(report: Report) -> str:
     """The data itself, indented."""
-    return data.model_dump_json(by_alias=True, indent=2) + "\n"
+    return report.data.model_dump_json(by_alias=True, indent=2) + "\n"

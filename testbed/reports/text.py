@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from testbed.reports.data import ComparisonData, MetricSummary, ReportData, main_sizes
+from testbed.reports.data import ComparisonData, MetricSummary, Report, ReportData, main_sizes
 from testbed.reports.metrics import size_of
 from testbed.reports.words import ascii_only, effect, in_gbit, p_value, spread, table, wrapped
 from testbed.stats.compare import least_pairs
@@ -15,8 +15,9 @@ TABLE_METRICS = ("retransmits", "cpu_s_per_gb")
 _TITLES = {"bits_per_second": "bitrate", "cpu_s_per_gb": "CPU s/GB"}
 
 
-def text_report(data: ReportData) -> str:
+def text_report(report: Report) -> str:
     """The whole report. At most 75 columns, but for the lines of packet sizes and long settings."""
+    data = report.data
     sections = [
         [f"{data.experiment}: {data.run_id}"],
         _notes(data),
@@ -29,9 +30,9 @@ def text_report(data: ReportData) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def ascii_report(data: ReportData) -> str:
+def ascii_report(report: Report) -> str:
     """The text report for a list or terminal that wants no more than ASCII."""
-    return ascii_only(text_report(data))
+    return ascii_only(text_report(report))
 
 
 def _notes(data: ReportData) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from statistics import fmean
 
 from testbed.stats.student import t_two_sided_p
@@ -22,26 +23,26 @@ class Drift:
     p: float
 
 
-def drift(series: Sequence[Sequence[tuple[int, float]]]) -> Drift | None:
-    """Drift of the series (one for each state) of (position in the run, value).
+def drift(series: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Drift | None:
+    """Drift of the series, one for each state: positions in the run, and the values there.
 
     None with fewer than three degrees of freedom, or where a value is not positive.
     """
-    held = [points for points in series if points]
-    df = sum(len(points) - 1 for points in held) - 1
-    if df < 3 or any(value <= 0 for points in held for _, value in points):
+    held = [(positions, values) for positions, values in series if values]
+    df = sum(len(values) - 1 for _, values in held) - 1
+    if df < 3 or any(min(values) <= 0 for _, values in held):
         return None
-    x, y = [], []
-    for points in held:
-        logs = [math.log(value) for _, value in points]
-        x += _centred([float(position) for position, _ in points])
-        y += _centred(logs)
-    positions = [position for points in held for position, _ in points]
-    return _fit(x, y, df, max(positions) - min(positions))
+    x: list[float] = []
+    y: list[float] = []
+    for positions, values in held:
+        x += _centred(positions)
+        y += _centred([math.log(value) for value in values])
+    ends = [end for positions, _ in held for end in (min(positions), max(positions))]
+    return _fit(x, y, df, max(ends) - min(ends))
 
 
 def _fit(x: Sequence[float], y: Sequence[float], df: int, span: int) -> Drift | None:
-    sxx, sxy, syy = (math.fsum(u * v for u, v in zip(p, q, strict=True)) for p, q in ((x, x), (x, y), (y, y)))
+    sxx, sxy, syy = (math.fsum(map(mul, p, q)) for p, q in ((x, x), (x, y), (y, y)))
     if sxx == 0:
         return None
     slope = sxy / sxx
@@ -52,6 +53,6 @@ def _fit(x: Sequence[float], y: Sequence[float], df: int, span: int) -> Drift | 
     return Drift(math.expm1(slope * span), t_two_sided_p(slope / error, df))
 
 
-def _centred(values: Sequence[float]) -> list[float]:
+def _centred(values: Sequence[float] | Sequence[int]) -> list[float]:
     mean = fmean(values)
     return [value - mean for value in values]

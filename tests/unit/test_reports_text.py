@@ -2,7 +2,7 @@
 
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
-from testbed.reports.data import report_data
+from testbed.reports.data import make_report
 from testbed.reports.text import ascii_report, text_report
 
 BIG_TCP = {"client:veth0": {"mtu": 1500, "gso_max_size": 524280}, "server:veth0": {"mtu": 1500}}
@@ -17,7 +17,7 @@ def nagle_text():
         sizes = packets("client:veth0", "rx", {86: acks[block]})
         sizes += packets("server:veth0", "rx", {862: 400_000, 511310: 400_000} if block > 2 else {512086: 4})
         rounds.append(made_round(block, "big-tcp", block, bits[block], packet_sizes=sizes))
-    return text_report(report_data(made_run({"big-tcp": made_state(BIG_TCP)}), rounds))
+    return text_report(make_report(made_run({"big-tcp": made_state(BIG_TCP)}), rounds))
 
 
 def test_a_state_is_a_header_in_brackets_a_bitrate_and_a_line_for_each_end_and_size():
@@ -34,7 +34,7 @@ def test_a_state_is_a_header_in_brackets_a_bitrate_and_a_line_for_each_end_and_s
 def two_states(**fields):
     rounds = blocks_of(["a", "b"], {"a": sample_with(8, 100e9, 1e9), "b": sample_with(8, 110e9, 1e9, 2)})
     states = {"a": made_state(BIG_TCP), "b": made_state(BIG_TCP, nodelay=True)}
-    return report_data(made_run(states, **fields), rounds)
+    return make_report(made_run(states, **fields), rounds)
 
 
 def test_states_and_comparisons_stand_in_tables():
@@ -65,14 +65,14 @@ def test_an_interrupted_run_says_so_first():
 def test_skipped_states_and_invalid_rounds_are_told_with_their_reasons():
     run = made_run({"a": made_state(), "b": made_state()}, skipped={"b": "veth.max_mtu is 65535"})
     rounds = [made_round(0, "a", 0), made_round(1, "a", 1, valid=False, reason="iperf3: refused")]
-    text = text_report(report_data(run, rounds))
+    text = text_report(make_report(run, rounds))
     assert "Skipped: b: veth.max_mtu is 65535" in text
     assert "1 invalid round does not count:\n  round 1, a: iperf3: refused" in text
 
 
 def test_too_few_rounds_says_how_many_are_needed():
     rounds = blocks_of(["a", "b"], {"a": [1e9, 1.1e9], "b": [2e9, 2.1e9]})
-    text = text_report(report_data(made_run({"a": made_state(), "b": made_state()}), rounds))
+    text = text_report(make_report(made_run({"a": made_state(), "b": made_state()}), rounds))
     assert "too few rounds" in text
     assert "need at least 6 pairs each" in text
 
@@ -80,12 +80,12 @@ def test_too_few_rounds_says_how_many_are_needed():
 def test_what_one_end_sends_and_the_other_receives_is_shown_once():
     rows = packets("client:veth0", "tx", {512094: 100}) + packets("server:veth0", "rx", {512094: 100})
     rows += packets("router:tap0", "tx", {1514: 9000})
-    text = text_report(report_data(made_run({"a": made_state()}), [made_round(0, "a", 0, packet_sizes=rows)]))
+    text = text_report(make_report(made_run({"a": made_state()}), [made_round(0, "a", 0, packet_sizes=rows)]))
     assert "server:veth0 rx 512094" in text
     assert "router:tap0 tx 1514" in text
     assert "client:veth0 tx" not in text
 
 
 def test_a_run_without_any_round_is_reported_too():
-    text = text_report(report_data(made_run({"a": made_state()}, status="interrupted"), []))
+    text = text_report(make_report(made_run({"a": made_state()}, status="interrupted"), []))
     assert "interrupted after 0 valid rounds" in text

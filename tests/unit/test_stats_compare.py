@@ -157,8 +157,9 @@ def test_equal_states_show_no_difference():
 def test_drift_is_the_slope_over_the_order_whatever_the_state():
     rng = random.Random(4)
     levels = {0: 100.0, 1: 130.0}
+    order = {s: range(s, 24, 2) for s in levels}
     series = [
-        [(i, levels[s] * (1 + 0.06 * i / 23) * rng.gauss(1, 0.005)) for i in range(s, 24, 2)] for s in levels
+        (order[s], [levels[s] * (1 + 0.06 * i / 23) * rng.gauss(1, 0.005) for i in order[s]]) for s in levels
     ]
     found = drift(series)
     assert found is not None
@@ -168,13 +169,13 @@ def test_drift_is_the_slope_over_the_order_whatever_the_state():
 
 def test_drift_of_one_state_equals_scipy_linregress():
     rng = random.Random(6)
-    points = [(i, rng.gauss(100, 2)) for i in range(10)]
-    line = scipy.stats.linregress([x for x, _ in points], [math.log(y) for _, y in points])
-    found = drift([points])
+    values = [rng.gauss(100, 2) for _ in range(10)]
+    line = scipy.stats.linregress(range(10), [math.log(value) for value in values])
+    found = drift([(range(10), values)])
     assert found is not None
     assert found.p == pytest.approx(line.pvalue, rel=1e-9)
     assert found.change == pytest.approx(math.expm1(line.slope * 9), rel=1e-9)
 
 
 def test_drift_needs_enough_rounds():
-    assert drift([[(0, 1.0), (1, 2.0), (2, 3.0)]]) is None
+    assert drift([(range(3), [1.0, 2.0, 3.0])]) is None
