@@ -1,7 +1,53 @@
-"""Commands to come."""
+"""testbed schema: the JSON schema of what a user writes and of what a run leaves."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+class Subject(StrEnum):
+    """What there is a schema of."""
+
+    run = "run"
+    round = "round"
+    report = "report"
+    topology = "topology"
+    experiment = "experiment"
+
+
+MODELS = {
+    Subject.run: "testbed.experiments.records:Run",
+    Subject.round: "testbed.experiments.records:Round",
+    Subject.report: "testbed.reports.data:ReportData",
+    Subject.topology: "testbed.topology.spec:Topology",
+    Subject.experiment: "testbed.experiments.spec:Experiment",
+}
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands to `app`."""
+    app.command("schema")(schema)
+
+
+def schema(subject: Subject) -> None:
+    """Print a JSON schema: of run.json, of a line of rounds.jsonl, of `report --json`, of a file.
+
+    An editor that knows the schema of a topology or an experiment completes its
+    keys and marks mistakes while they are written.
+    """
+    import json
+
+    module, _, name = MODELS[subject].partition(":")
+    model: type[BaseModel] = getattr(import_module(module), name)
+    # What a run leaves always has every field; in a file a field with a default may be left out.
+    written = subject in (Subject.topology, Subject.experiment)
+    body = model.model_json_schema(by_alias=True, mode="validation" if written else "serialization")
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    typer.echo(json.dumps({"$schema": draft, **body}, indent=1))

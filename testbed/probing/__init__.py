@@ -12,8 +12,15 @@ from collections.abc import Iterable
 from testbed.capabilities import Capabilities
 from testbed.probing import devices, kernel, tools
 
-FINDERS = {**kernel.FINDERS, **devices.FINDERS, **tools.FINDERS}
-"""One entry for each name that can stand before the first dot, in the order in which `probe` shows them."""
+SECTIONS = {
+    "kernel": kernel.FINDERS,
+    "link kinds (bytes)": devices.LINK_FINDERS,
+    "queueing disciplines": devices.QDISC_FINDERS,
+    "tools": tools.FINDERS,
+}
+"""Finders by the name that can stand before the first dot, under the titles that `probe` shows."""
+
+FINDERS = {name: finder for section in SECTIONS.values() for name, finder in section.items()}
 
 
 def find(names: Iterable[str] | None = None) -> Capabilities:

@@ -113,8 +113,9 @@ _QDISCS: dict[str, tuple[str, dict[str, Any]]] = {
     "tbf": ("CONFIG_NET_SCH_TBF", {"rate": "100mbit", "latency": "10ms", "burst": 2**17}),
     "netem": ("CONFIG_NET_SCH_NETEM", {"delay": 1000}),
 }
-LINK_KINDS = tuple(_LINKS)
-FINDERS: dict[str, Callable[[], Found]] = {
-    **{name: partial(_link, name, *how) for name, how in _LINKS.items()},
-    **{name: partial(_qdisc, name, *how) for name, how in _QDISCS.items()},
+LINK_FINDERS: dict[str, Callable[[], Found]] = {
+    name: partial(_link, name, *how) for name, how in _LINKS.items()
+}
+QDISC_FINDERS: dict[str, Callable[[], Found]] = {
+    name: partial(_qdisc, name, *how) for name, how in _QDISCS.items()
 }

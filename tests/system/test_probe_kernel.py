@@ -2,11 +2,15 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from testbed import probing
+from testbed.probing.devices import LINK_FINDERS, QDISC_FINDERS
+
+DEVICES = [*LINK_FINDERS, *QDISC_FINDERS]
 
 
 def ip_in_fresh_namespace(*commands):
@@ -43,20 +47,34 @@ def test_bpf_is_found_where_the_packet_size_program_loads():
 
 
 def test_a_missing_kind_is_named_with_the_kernel_option_that_brings_it():
-    found = probing.find(probing.devices.LINK_KINDS)
-    for name in probing.devices.LINK_KINDS:
+    found = probing.find(DEVICES)
+    for name in DEVICES:
         assert found.has(name) or "CONFIG_" in found.why[name]
 
 
 def test_the_machine_s_own_namespace_is_left_as_it_was():
     devices = Path("/sys/class/net")
     before = {path.name for path in devices.iterdir()}
-    probing.find(probing.devices.FINDERS)
+    probing.find(DEVICES)
     assert {path.name for path in devices.iterdir()} == before
 
 
 def test_no_descriptor_stays_open():
-    probing.find(probing.devices.FINDERS)
+    probing.find(DEVICES)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    probing.find(probing.devices.FINDERS)
+    probing.find(DEVICES)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_probe_tells_a_script_the_same_as_a_person():
+    record = json.loads(run_testbed("probe", "--json"))
+    assert record["capabilities"]["root"] is True
+    assert "nagle" in record["experiments"]
+    shown = run_testbed("probe")
+    for name, value in record["capabilities"].items():
+        assert value is not False or f"no: {record['why'][name]}" in shown
+
+
+def run_testbed(*arguments):
+    argv = [sys.executable, "-m", "testbed", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout

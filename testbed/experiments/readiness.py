@@ -1,0 +1,26 @@
+"""Which experiments can run where certain capabilities were found, and what the others lack."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from testbed.capabilities import Capabilities, Value
+from testbed.experiments.resolve import Resolved, ResolvedState
+
+
+def lacking(resolved: Resolved, found: Capabilities) -> dict[str, list[str]]:
+    """State -> what it lacks, in words; an empty list where it can run."""
+    return {name: found.unmet(needs(state, found.values)) for name, state in resolved.states.items()}
+
+
+def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
+    """What a state requires: what its file says, and what follows from its devices, tool and CPUs.
+
+    `known`: names of capabilities. A link kind or a tool beyond these is not asked for.
+    """
+    kinds = (device.kind for device in state.topology.placed().values())
+    implied = {"root", state.workload.tool, *kinds}
+    asked: dict[str, Value] = {name: True for name in sorted(implied & set(known))}
+    if state.cpus:
+        asked["cores"] = f">= {max(max(cpus) for cpus in state.cpus.values()) + 1}"
+    return {**asked, **state.requires}

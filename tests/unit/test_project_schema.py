@@ -1,0 +1,45 @@
+"""The schemas that `testbed schema` prints describe the files that the program reads and writes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from testbed.cli import app
+from testbed.cli.schema import Subject
+from testbed.experiments.records import Round, Run
+
+
+def printed(subject):
+    result = CliRunner().invoke(app, ["schema", subject])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("subject", Subject)
+def test_each_schema_is_an_object_with_described_keys(subject):
+    schema = printed(subject)
+    assert schema["type"] == "object"
+    assert schema["properties"]
+
+
+def test_the_run_schema_has_the_names_that_are_written():
+    written = Run(run_id="x", experiment={}, topology={}, status="complete", started="now", seed=1)
+    assert set(written.model_dump(by_alias=True)) == set(printed("run")["properties"])
+
+
+def test_the_round_schema_has_the_names_that_are_written():
+    written = Round(round=0, block=0, position=0, state="a", kernel="k", started="now", ended="now")
+    assert set(written.model_dump(by_alias=True)) == set(printed("round")["properties"])
+
+
+def test_a_topology_schema_refuses_unknown_keys_and_needs_nodes():
+    schema = printed("topology")
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["nodes"]
+
+
+def test_an_unknown_subject_is_refused_with_the_known_ones():
+    result = CliRunner().invoke(app, ["schema", "kernel"])
+    assert result.exit_code == 2
+    assert "topology" in result.output
