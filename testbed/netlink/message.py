@@ -1,8 +1,8 @@
 """The few rtnetlink messages that building a lab sends most, encoded and decoded without pyroute2.
 
 A veth pair costs pyroute2 about a millisecond to encode, which is more than the
-kernel takes to make it. Rarer messages go through pyroute2 (`rare.py`). The
-tests hold these encodings against pyroute2's, byte by byte.
+kernel takes to make it. The tests hold these encodings against pyroute2's, byte
+by byte.
 """
 
 from __future__ import annotations
@@ -113,14 +113,19 @@ class HeldAddress(NamedTuple):
 
 
 def new_link(body: bytes, info: bytes) -> Request:
-    """Create the link of `body` (from `link_body`) and `info` (from `link_info`, or pyroute2's)."""
+    """Create the link of `body` (from `link_body`) and `info` (from `link_info`)."""
     return Request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body + info)
 
 
-def link_info(kind: str, peer: bytes | None = None) -> bytes:
-    """IFLA_LINKINFO; `peer` is a body from `link_body` for kinds that are made in pairs."""
-    data = b"" if peer is None else nested(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, peer))
-    return nested(IFLA_LINKINFO, text_attribute(IFLA_INFO_KIND, kind) + data)
+def link_info(kind: str, data: bytes = b"", peer: bytes | None = None) -> bytes:
+    """IFLA_LINKINFO: `data` holds the kind's own attributes, `peer` is a body from `link_body` for a pair.
+
+    Every kind made in pairs has its peer in attribute 1 (VETH_INFO_PEER, IFLA_NETKIT_PEER_INFO).
+    """
+    if peer is not None:
+        data += attribute(VETH_INFO_PEER, peer)
+    own = nested(IFLA_INFO_DATA, data) if data else b""
+    return nested(IFLA_LINKINFO, text_attribute(IFLA_INFO_KIND, kind) + own)
 
 
 def link_body(

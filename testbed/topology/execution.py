@@ -9,9 +9,10 @@ from typing import Any
 
 from testbed.errors import InputError, TestbedError
 from testbed.links.kind import End
-from testbed.netlink import message, rare
+from testbed.netlink import message
 from testbed.netlink.channel import Refusal
 from testbed.netlink.ethtool import long_names
+from testbed.netlink.linkdata import link_data
 from testbed.netlink.message import Request
 from testbed.nodes.namespace import NamespaceNode, write_sysctl
 from testbed.topology.operations import (
@@ -114,15 +115,14 @@ class Execution:
             values["link"] = self._index(node, operation.link.device)
         index = self._new_index(node, operation.device)
         body = message.link_body(operation.device, index, values)
-        if operation.info:
-            data = {name: self._resolve(node, value) for name, value in operation.info.items()}
-            return message.new_link(body, rare.link_info(operation.kind, data))
+        data = {name: self._resolve(node, value) for name, value in operation.info.items()}
         other = None
         if peer:
             namespace = self._nodes[peer.node].namespace if peer.node != node else None
             peer_index = self._new_index(peer.node, peer.device, other=index)
             other = message.link_body(peer.device, peer_index, peer.values, namespace=namespace)
-        return message.new_link(body, message.link_info(operation.kind, other))
+        info = message.link_info(operation.kind, link_data(operation.kind, data), other)
+        return message.new_link(body, info)
 
     def _new_index(self, node: str, device: str, other: int = 0) -> int:
         """A free interface index that is not `other`, the peer's.

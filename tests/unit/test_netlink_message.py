@@ -7,7 +7,7 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-from testbed.netlink import message, rare
+from testbed.netlink import message
 
 HEADER = 16
 
@@ -49,7 +49,8 @@ def test_a_veth_pair_with_both_ends_placed_named_and_sized():
     )
     other = message.link_body("port0", 3, {"mtu": 1500, "gro_max_size": 70000}, namespace=7)
     ours = message.new_link(
-        message.link_body("veth0", 2, {"mtu": 9000, "gso_max_size": 524280}), message.link_info("veth", other)
+        message.link_body("veth0", 2, {"mtu": 9000, "gso_max_size": 524280}),
+        message.link_info("veth", peer=other),
     )
     assert unnested(ours.body) == unnested(body(theirs))
 
@@ -110,15 +111,3 @@ def test_a_decoded_link_gives_back_what_was_encoded():
     assert (held.name, held.ifindex) == ("veth0", 5)
     assert held.u32(message.IFLA_GSO_IPV4_MAX_SIZE) == 128000
     assert held.u32(message.IFLA_GSO_MAX_SIZE) is None
-
-
-def test_an_attribute_that_pyroute2_does_not_know_is_an_error_and_not_dropped():
-    with pytest.raises(KeyError, match="IFLA_VXLAN_NONSENSE"):
-        rare.link_info("vxlan", {"IFLA_VXLAN_NONSENSE": 1})
-
-
-def test_kind_data_by_pyroute2_carries_the_kinds_name_and_values():
-    info = dict(message.attributes(rare.link_info("vxlan", {"IFLA_VXLAN_ID": 7})))[message.IFLA_LINKINFO]
-    inner = dict(message.attributes(info))
-    assert inner[message.IFLA_INFO_KIND].rstrip(b"\0") == b"vxlan"
-    assert dict(message.attributes(inner[message.IFLA_INFO_DATA])) == {1: (7).to_bytes(4, "little")}
