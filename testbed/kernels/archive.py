@@ -155,7 +155,9 @@ def parse_one_line(text: str) -> list[Source]:
     """The entries of a sources.list: `deb [signed-by=FILE] URI SUITE COMPONENT...`."""
     found = []
     for line in text.splitlines():
-        match = re.match(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.+)", line)
+        match = re.match(
+            r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.+)", line
+        )
         if match:
             signed = re.search(r"signed-by=(\S+)", match["options"] or "")
             components = match["rest"].split("#")[0].split()
@@ -180,7 +182,9 @@ def fields(paragraph: str) -> dict[str, str]:
 
 def _is_distribution(source: Source) -> bool:
     names = {*RELEASES, "stable", "oldstable", "testing"}
-    return "main" in source.components and any(re.split(r"[-/]", suite)[0] in names for suite in source.suites)
+    return "main" in source.components and any(
+        re.split(r"[-/]", suite)[0] in names for suite in source.suites
+    )
 
 
 def _suites(folder: Path) -> list[str]:
@@ -200,7 +204,7 @@ def _write_asked(folder: Path, suites: list[str]) -> bool:
 def _write_sources(folder: Path, sources: list[Source], suites: list[str]) -> None:
     """apt's source file: the machine's mirrors with `suites` in place of its own."""
     paragraphs = []
-    mirrors = {}
+    mirrors: dict[tuple[str, bool], Source] = {}
     for source in sources:
         security = any("security" in suite for suite in source.suites)
         mirrors.setdefault((source.uri, security), source)

@@ -60,7 +60,8 @@ def candidates(packages: list[dict[str, str]]) -> list[Candidate]:
     found: dict[str, Candidate] = {}
     for package in packages:
         match = re.fullmatch(
-            r"linux-image-(?P<first>unsigned-)?(?P<release>\d\S*?-amd64)(?P<last>-unsigned)?", package["Package"]
+            r"linux-image-(?P<first>unsigned-)?(?P<release>\d\S*?-amd64)(?P<last>-unsigned)?",
+            package["Package"],
         )
         if not match or re.search(r"-rt-|-dbg", package["Package"]):
             continue
@@ -96,14 +97,19 @@ def choose(version: str, flavour: str, offered: list[Candidate]) -> Candidate:
 
 def _parts(package: dict[str, str], release: str) -> tuple[store.Package, ...]:
     """The packages that hold the kernel: the image itself, or since 7.1 those that it depends on."""
-    names = re.findall(rf"linux-(?:base|binary|binary-unsigned|modules)-{re.escape(release)}(?=[ ,]|$)", package.get("Depends", ""))
+    names = re.findall(
+        rf"linux-(?:base|binary|binary-unsigned|modules)-{re.escape(release)}(?=[ ,]|$)",
+        package.get("Depends", ""),
+    )
     if not names:
         return (_package(package),)
     return tuple(store.Package(name=name, version=package["Version"], sha256="") for name in names)
 
 
 def _package(control: dict[str, str]) -> store.Package:
-    return store.Package(name=control["Package"], version=control["Version"], sha256=control.get("SHA256", ""))
+    return store.Package(
+        name=control["Package"], version=control["Version"], sha256=control.get("SHA256", "")
+    )
 
 
 def _cached(name: str) -> store.BuiltKernel | None:
@@ -148,16 +154,27 @@ def _with_hash(offered: archive.Archive, package: store.Package) -> store.Packag
 
 def _take(root: Path, release: str, folder: Path) -> None:
     """Move image, config and modules out of the unpacked packages, wherever this release keeps them."""
-    modules = next((root / part for part in (f"usr/lib/modules/{release}", f"lib/modules/{release}") if (root / part).is_dir()), None)
+    modules = next(
+        (
+            root / part
+            for part in (f"usr/lib/modules/{release}", f"lib/modules/{release}")
+            if (root / part).is_dir()
+        ),
+        None,
+    )
     if modules is None:
-        raise TestbedError(f"the packages of {release} hold no modules folder; is the package split in a new way?")
+        raise TestbedError(
+            f"the packages of {release} hold no modules folder; is the package split in a new way?"
+        )
     for name, places in {
         "vmlinuz": (modules / "vmlinuz", root / f"boot/vmlinuz-{release}"),
         "config": (modules / "config", root / f"boot/config-{release}"),
     }.items():
         place = next((path for path in places if path.is_file()), None)
         if place is None:
-            raise TestbedError(f"the packages of {release} hold no {name}; is the package split in a new way?")
+            raise TestbedError(
+                f"the packages of {release} hold no {name}; is the package split in a new way?"
+            )
         shutil.move(place, folder / name)
     (folder / "lib/modules").mkdir(parents=True)
     shutil.move(modules, folder / "lib/modules" / release)

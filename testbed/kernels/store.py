@@ -130,7 +130,9 @@ def find(name: str) -> BuiltKernel:
     stock = [kernel for kernel in have if kernel.provenance.source == "archive"]
     fits = [kernel for kernel in stock if name == "latest" or version_fits(name, kernel.provenance.version)]
     if fits:
-        return max(fits, key=lambda kernel: (version_key(kernel.provenance.version), kernel.name.endswith("cloud")))
+        return max(
+            fits, key=lambda kernel: (version_key(kernel.provenance.version), kernel.name.endswith("cloud"))
+        )
     names = [kernel.name for kernel in have]
     here = f" (here: {', '.join(names)})" if names else ""
     fetch = f"; get it with: testbed kernel fetch {name}" if re.match(r"\d|latest$", name) else ""
