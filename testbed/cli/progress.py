@@ -41,7 +41,8 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
     def begun(self, run: Run, folder: Path, rule: StoppingRule, seconds: float) -> None:
         self._states = [name for name in run.states if name not in run.skipped]
         self._rule = rule
-        upto = f"{rule.rounds} to {rule.cap}" if rule.target else str(rule.rounds)
+        open_ended = rule.target is not None and rule.cap > rule.rounds
+        upto = f"{rule.rounds} to {rule.cap}" if open_ended else str(rule.rounds)
         self._say(
             f"{run.experiment['name']}: {len(self._states)} states x {upto} rounds, "
             f"at least {_clock(seconds)}, seed {run.seed}, into {folder}"
@@ -65,14 +66,15 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
         self._say(line if self._console.is_terminal else f"{line}  {self._outlook()}".rstrip())
 
     def _outlook(self) -> str:
-        """The effects so far with the half width of their intervals, and the time left."""
-        widths = self._progress.half_widths()
-        known = [f"{pair} +-{width:.1%}" for pair, width in widths.items() if width is not None]
+        """How well the effects are known so far, and the time left."""
         if not self._took:
             return ""
+        widths = self._progress.half_widths()
+        known = [width for width in widths.values() if width is not None]
         blocks = remaining(self._rule, self._progress.blocks, widths)
         left = blocks * len(self._states) * sum(self._took) / len(self._took)
-        return "  ".join([*known, f"{_clock(left)} left"])
+        precision = [f"effects known to +-{max(known):.1%}"] if known else []
+        return "  ".join([*precision, f"{_clock(left)} left"])
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)
