@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -21,13 +21,14 @@ from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode, read_sysctl
 from testbed.nodes.node import Node
+from testbed.topology.comparison import Row, compare
 from testbed.topology.execution import Execution
-from testbed.topology.held import Held, differences, read_counters, read_held
+from testbed.topology.held import Difference, Held, differences, read_counters, read_held
 from testbed.topology.loading import load_topology
-from testbed.topology.operations import AddAddress, Operation
+from testbed.topology.operations import AddAddress, Operation, SetSysctl
 from testbed.topology.plan import plan, plan_change
 from testbed.topology.settings import Settings
-from testbed.topology.spec import Topology
+from testbed.topology.spec import Placed, Topology
 from testbed.yamlfile import did_you_mean
 
 READY_TIMEOUT_S = 5.0
@@ -61,14 +62,18 @@ def open_lab(topology: Topology | str) -> Lab:
     return build(topology, plan(topology))
 
 
-def build(topology: Topology, operations: Iterable[Operation]) -> Lab:
-    """A lab from `operations`; everything made is taken away again when one of them fails."""
+def build(
+    topology: Topology,
+    operations: Iterable[Operation],
+    make: Callable[[str], NamespaceNode] = NamespaceNode.make,
+) -> Lab:
+    """A lab from `operations`, its nodes from `make`; closed again when one of them fails."""
     check_features(topology)
     _allow_descriptors(3 * len(topology.nodes) + 256)
     nodes: dict[str, NamespaceNode] = {}
     lab = Lab(topology, nodes)
     try:
-        Execution(topology, nodes, NamespaceNode.make).do(operations)
+        Execution(topology, nodes, make).do(operations)
         lab.wait_ready()
     except BaseException:
         lab.close()
@@ -126,10 +131,31 @@ class Lab:
         self.topology = after
         self.verify(touched)
 
+    def set_sysctls(self, changes: Mapping[str, Mapping[str, int | str]]) -> None:
+        """Change sysctls (node -> name -> value), and read back. Errors as for `set`."""
+        self.topology = self.topology.with_sysctls(changes)
+        operations = [
+            SetSysctl(node, name, str(value))
+            for node, named in changes.items()
+            for name, value in named.items()
+        ]
+        self._execution(self.topology, changes).do(operations)
+        self._verify_sysctls()
+
     def held(self) -> dict[str, dict[str, Any]]:
         """`node:device` -> what the kernel holds, under its own names."""
         held = self._held(self.topology.placed())
         return {str(end): state.summary() for end, state in held.items()}
+
+    def compared(self) -> list[Row]:
+        """Asked beside held, setting by setting."""
+        placed = self.topology.placed()
+        held = self._held(placed)
+        return [row for end in placed for row in compare(end, placed[end].config, held[end])]
+
+    def namespace(self, node: str) -> int:
+        """A descriptor of the namespace of `node`, open as long as the lab."""
+        return self._namespaces[node].namespace
 
     def counters(self) -> dict[str, Counters]:
         """`node:device` -> absolute counters (IFLA_STATS64)."""
@@ -158,7 +184,7 @@ class Lab:
         waiting = dict(placed)
         while True:
             held = self._held(waiting)
-            reasons = {end: _not_ready(state, KINDS[placed[end].kind].carrier) for end, state in held.items()}
+            reasons = {end: _not_ready(state, carrier=_carrier(placed, end)) for end, state in held.items()}
             waiting = {end: placed[end] for end, reason in reasons.items() if reason}
             self._compare({end: state for end, state in held.items() if end not in waiting})
             if not waiting:
@@ -172,6 +198,12 @@ class Lab:
     def verify(self, ends: Iterable[End]) -> None:
         """Read `ends` back. InputError for the first setting that the kernel holds otherwise."""
         self._compare(self._held(ends))
+
+    def drift(self) -> dict[End, list[Difference]]:
+        """The devices that hold something else than asked: somebody changed them behind our back."""
+        placed = self.topology.placed()
+        found = {end: differences(placed[end].config, held) for end, held in self._held(placed).items()}
+        return {end: different for end, different in found.items() if different}
 
     def _compare(self, held: Mapping[End, Held]) -> None:
         placed = self.topology.placed()
@@ -214,13 +246,14 @@ class Lab:
         """Take away the addresses that go; the operations for those that come."""
         if "addresses" not in change.model_fields_set:
             return []
-        old = before.placed()[end].config.addresses
         node = self._namespaces[end.node]
-        index = read_held(node)[end.device].ifindex
-        gone = [message.delete_address(index, address) for address in old if address not in change.addresses]
+        held = self._held([end])[end]
+        old = {*before.placed()[end].config.addresses} & {*held.addresses}
+        gone = [message.delete_address(held.ifindex, address) for address in old - {*change.addresses}]
         for refusal in node.channel.send(gone):
             raise TestbedError(f"{end}: cannot take an address away ({refusal})")
-        return [AddAddress(end.node, end.device, new) for new in change.addresses if new not in old]
+        new = [address for address in change.addresses if address not in held.addresses]
+        return [AddAddress(end.node, end.device, address) for address in new]
 
 
 def check_features(topology: Topology) -> None:
@@ -249,7 +282,13 @@ def _kernel_features() -> list[str]:
         os.close(namespace)
 
 
-def _not_ready(held: Held, carrier: bool) -> str:
+def _carrier(placed: Mapping[End, Placed], end: End) -> bool:
+    """Whether the link that makes `end` gets its carrier by itself."""
+    stated = placed[placed[end].stated_by]
+    return KINDS[stated.kind].carrier(stated.config)
+
+
+def _not_ready(held: Held, *, carrier: bool) -> str:
     if carrier and not held.carrier:
         return "no carrier"
     return "an address is still tentative" if held.tentative else ""

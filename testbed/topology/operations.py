@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Interface, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any
 
 
@@ -29,9 +29,14 @@ class Peer:
 
 @dataclass(frozen=True)
 class Operation:
-    """Something done in one node."""
+    """Something done in one node. As text it reads like iproute2."""
 
     node: str
+
+    def as_record(self) -> dict[str, Any]:
+        """For scripts: what is done, where, with what, and the same as text."""
+        fields = {name: _plain(value) for name, value in vars(self).items() if value not in (None, {})}
+        return {"operation": type(self).__name__, **fields, "text": str(self)}
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,39 @@ class Call(DeviceOperation):
 
 
 @dataclass(frozen=True)
+class Pump(DeviceOperation):
+    """Start the process that copies frames between the TAP `device` and the TAP `far_device` of another node.
+
+    It runs in the far node, which has it in place of a virtual machine.
+    """
+
+    far_node: str
+    far_device: str
+
+    def __str__(self) -> str:
+        return f"{self.far_node}: pump {self.place} {self.far_node}:{self.far_device}"
+
+
+@dataclass(frozen=True)
+class TakeDevice(DeviceOperation):
+    """Move a NIC of this machine into the node, until the node is closed."""
+
+    def __str__(self) -> str:
+        return f"{self.node}: take {self.device} from this machine"
+
+
+@dataclass(frozen=True)
+class AddForwarding(DeviceOperation):
+    """A static entry of a tunnel: frames for `mac` go to the far end `destination`."""
+
+    mac: str
+    destination: IPv4Address | IPv6Address
+
+    def __str__(self) -> str:
+        return f"{self.node}: fdb append {self.mac} dev {self.device} dst {self.destination}"
+
+
+@dataclass(frozen=True)
 class SetLink(DeviceOperation):
     """Change settings of a device by one message, in the order in which `values` holds them."""
 
@@ -145,6 +183,19 @@ class AddRoute(Operation):
     def __str__(self) -> str:
         words = " ".join(f"{k} {v}" for k, v in self.route.items() if k != "to")
         return f"{self.node}: route add {self.route['to']} {words}"
+
+
+def _plain(value: Any) -> Any:
+    """`value` in JSON's terms."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, Peer):
+        return {name: _plain(inner) for name, inner in vars(value).items()}
+    if isinstance(value, tuple):
+        return [_plain(inner) for inner in value]
+    if callable(value):
+        return value.__name__
+    return value if isinstance(value, int | str) else str(value)
 
 
 def _words(values: Mapping[str, Any]) -> str:

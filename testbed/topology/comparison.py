@@ -1,0 +1,62 @@
+"""Asked beside held, for people and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.links.kind import End
+from testbed.topology.held import Held, differences
+from testbed.topology.settings import LINK_SETTINGS, Settings
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting of one device. `asked` is None where the topology leaves it to the kernel."""
+
+    device: str
+    setting: str
+    asked: Any
+    held: Any
+    drift: bool
+
+
+def compare(end: End, asked: Settings, held: Held) -> list[Row]:
+    """Every setting of a device, asked for or not; of the features only those asked for."""
+    wrong = {difference.setting.split()[0] for difference in differences(asked, held)}
+    link = asked.link_values()
+    rows = [
+        Row(str(end), name, link.get(name), held.values.get(name), name in wrong) for name in LINK_SETTINGS
+    ]
+    addresses = [str(address) for address in asked.addresses] or None
+    rows.append(
+        Row(str(end), "addresses", addresses, [str(held) for held in held.addresses], "addresses" in wrong)
+    )
+    for name, on in asked.features.items():
+        different = differences(Settings(features={name: on}), held)
+        rows.append(Row(str(end), name, on, different[0].held if different else on, bool(different)))
+    return rows
+
+
+def as_text(rows: Iterable[Row]) -> str:
+    """A table, one line a setting; `drift` marks what is held otherwise than asked."""
+    lines = [("device", "setting", "asked", "held", "")]
+    last = ""
+    for row in rows:
+        device = row.device if row.device != last else ""
+        last = row.device
+        lines.append((device, row.setting, _word(row.asked), _word(row.held), "drift" if row.drift else ""))
+    widths = [max(len(line[column]) for line in lines) for column in range(5)]
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ", ".join(value) if isinstance(value, list) else str(value)

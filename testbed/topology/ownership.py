@@ -1,0 +1,209 @@
+"""Labs that outlive the command that made them: named, marked, journalled, and removed only by their mark.
+
+Each namespace `tb-LAB-NODE` carries the mark `testbed:LAB:NODE` as the alias of
+its `lo`, set before it gets its name; each device carries it too. What has the
+name without the mark belongs to somebody else and is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.errors import InputError, TestbedError
+from testbed.netlink import message
+from testbed.netlink.channel import Channel
+from testbed.nodes.named import is_named, name_namespace, names, open_named, remove_name
+from testbed.nodes.namespace import NamespaceNode
+from testbed.topology.difference import Changes, changes
+from testbed.topology.journal import Journal, check_name, forget_journal, journalled, locked, read_journal
+from testbed.topology.lab import Lab, build
+from testbed.topology.operations import Operation, SetLink
+from testbed.topology.plan import plan
+from testbed.topology.spec import Topology
+from testbed.yamlfile import did_you_mean
+
+PREFIX = "tb-"
+Done = Literal["built", "rebuilt", "changed", "unchanged"]
+
+
+@dataclass(frozen=True)
+class NamedLab:
+    """A lab that exists, whole or not. `status`: up, half-built (a killed `up`), or leftover (no journal)."""
+
+    name: str
+    status: Literal["up", "half-built", "leftover"]
+    source: str
+    nodes: dict[str, str]
+
+
+def bring_up(topology: Topology, name: str, source: str, *, rebuild: bool = False) -> Done:
+    """Make the lab `name` be `topology`, from nothing or from what is up under that name.
+
+    TestbedError when somebody else is changing it, or when it would have to be
+    rebuilt and `rebuild` is not asked for.
+    """
+    check_name(name)
+    operations = plan(topology)
+    with locked(name):
+        existing = _find(name)
+        if existing is None:
+            _build(topology, operations, name, source)
+            return "built"
+        journal = read_journal(name) if existing.status == "up" else None
+        if journal is None or rebuild:
+            _remove(existing)
+            _build(topology, operations, name, source)
+            return "rebuilt"
+        return _change(journal, topology, source)
+
+
+def take_down(name: str) -> None:
+    """Remove the lab `name`, half-built ones too. InputError when there is none."""
+    with locked(name):
+        _remove(_existing(name))
+
+
+@contextmanager
+def attached(name: str, *, change: bool = False) -> Iterator[Lab]:
+    """The lab `name`, to read or, with its lock, to change. What changed is in the journal afterwards."""
+    if not change:
+        with _attached(name) as lab:
+            yield lab
+        return
+    with locked(name), _attached(name) as lab:
+        yield lab
+        journal = read_journal(name)
+        assert journal is not None
+        journal.model_copy(update={"topology": lab.topology}).write()
+
+
+def labs() -> list[NamedLab]:
+    """Every lab on this machine, by its journal, or by the marks of its namespaces where that is gone."""
+    marked = {mark[0] for mark in map(_mark_of, names(PREFIX)) if mark}
+    found = (_find(name) for name in sorted({*journalled(), *marked}))
+    return [lab for lab in found if lab is not None]
+
+
+def _build(topology: Topology, operations: list[Operation], name: str, source: str) -> None:
+    """Journal, then make. A failure takes away what was made, a kill leaves the journal at `building`."""
+    namespaces = {node: f"{PREFIX}{name}-{node}" for node in topology.nodes}
+    journal = Journal(
+        name=name,
+        status="building",
+        source=source,
+        pid=os.getpid(),
+        namespaces=namespaces,
+        stated=topology,
+        topology=topology,
+    )
+    journal.write()
+    marks = [SetLink(end.node, end.device, {"alias": _mark(name, end.node)}) for end in topology.placed()]
+
+    def make(node: str) -> NamespaceNode:
+        made = NamespaceNode.make(node)
+        made.channel.send([message.set_link("lo", {"alias": _mark(name, node)})])
+        name_namespace(made.namespace, namespaces[node])
+        return made
+
+    try:
+        build(topology, [*operations, *marks], make).close()
+    except BaseException:
+        _remove(NamedLab(name, "half-built", source, namespaces))
+        raise
+    journal.model_copy(update={"status": "up"}).write()
+
+
+def _change(journal: Journal, topology: Topology, source: str) -> Done:
+    found: Changes = changes(journal.stated, topology)
+    if found.rebuild:
+        raise TestbedError(
+            f"lab '{journal.name}' is up and would have to be rebuilt: {found.rebuild}; "
+            "`testbed up --rebuild` does that"
+        )
+    with _attached(journal.name) as lab:
+        drifted = {str(end): lab.topology.placed()[end].config for end in lab.drift()}
+        lab.set(drifted | found.settings)
+        lab.set_sysctls(found.sysctls)
+        lab.verify(topology.placed())
+        now = {"stated": topology, "topology": lab.topology, "source": source}
+    journal.model_copy(update=now).write()
+    return "changed" if found or drifted else "unchanged"
+
+
+@contextmanager
+def _attached(name: str) -> Iterator[Lab]:
+    existing = _existing(name)
+    journal = read_journal(name)
+    if existing.status != "up" or journal is None:
+        raise TestbedError(
+            f"lab '{name}' is {existing.status}: remove it with `testbed down {name}`, or bring it up again"
+        )
+    nodes: dict[str, NamespaceNode] = {}
+    try:
+        for node, namespace in journal.namespaces.items():
+            descriptor = open_named(namespace)
+            if descriptor is None:
+                raise TestbedError(f"lab '{name}': its namespace {namespace} is gone; `testbed down {name}`")
+            nodes[node] = NamespaceNode(node, descriptor)
+        yield Lab(journal.topology, nodes, name)
+    finally:
+        for made in nodes.values():
+            made.close()
+
+
+def _remove(lab: NamedLab) -> None:
+    """Take away the names that carry this lab's mark, and what a killed process left of them unmounted."""
+    for node, namespace in lab.nodes.items():
+        if not is_named(namespace) or _mark_of(namespace) == (lab.name, node):
+            remove_name(namespace)
+    forget_journal(lab.name)
+
+
+def _existing(name: str) -> NamedLab:
+    found = _find(check_name(name))
+    if found is None:
+        known = [lab.name for lab in labs()]
+        there = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "; none is up")
+        raise InputError(f"no lab '{name}'{there}")
+    return found
+
+
+def _find(name: str) -> NamedLab | None:
+    marked = {
+        mark[1]: namespace for namespace in names(PREFIX) if (mark := _mark_of(namespace)) and mark[0] == name
+    }
+    try:
+        journal = read_journal(name)
+    except TestbedError:
+        return NamedLab(name, "leftover", "", marked)
+    if journal is None:
+        return NamedLab(name, "leftover", "", marked) if marked else None
+    status: Literal["up", "half-built"] = "up" if journal.status == "up" else "half-built"
+    return NamedLab(name, status, journal.source, journal.namespaces | marked)
+
+
+def _mark(lab: str, node: str) -> str:
+    return f"testbed:{lab}:{node}"
+
+
+def _mark_of(namespace: str) -> tuple[str, str] | None:
+    """(lab, node) of a marked namespace; None for one that is somebody else's, or no namespace."""
+    descriptor = open_named(namespace)
+    if descriptor is None:
+        return None
+    try:
+        channel = Channel(descriptor)
+        try:
+            links = [message.decode_link(body) for body in channel.dump(message.list_links())]
+        finally:
+            channel.close()
+    finally:
+        os.close(descriptor)
+    alias = next((link.text(message.IFLA_IFALIAS) for link in links if link.name == "lo"), None) or ""
+    program, _, rest = alias.partition(":")
+    lab, _, node = rest.partition(":")
+    return (lab, node) if program == "testbed" and lab and node else None

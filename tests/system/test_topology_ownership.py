@@ -1,0 +1,188 @@
+"""Labs that stay up: named, marked, locked; half-built ones are seen; nothing of others is touched."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import InputError, TestbedError
+from testbed.topology import journal, ownership
+from testbed.topology.loading import parse_topology
+
+PAIR = """nodes:
+  client:
+    devices: {veth0: {kind: veth, peer: server:veth0, mtu: 1500}}
+  server:
+    devices: {veth0: {addresses: [10.1.0.2/24]}}
+"""
+TESTBED = [sys.executable, "-m", "testbed"]
+
+
+@pytest.fixture
+def name():
+    """A lab's name that no other test run uses; whatever the test leaves is removed."""
+    name = f"t{os.getpid()}"
+    yield name
+    if any(lab.name == name for lab in ownership.labs()):
+        ownership.take_down(name)
+
+
+def up(name, text=PAIR, **options):
+    return ownership.bring_up(parse_topology(text, "pair.yaml"), name, "/nowhere/pair.yaml", **options)
+
+
+def found(name):
+    return next((lab for lab in ownership.labs() if lab.name == name), None)
+
+
+def ip(*words):
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout
+
+
+def command(*words, check=True):
+    return subprocess.run([*TESTBED, *words], check=check, capture_output=True, text=True)
+
+
+def test_ip_netns_finds_the_nodes_and_every_device_carries_the_mark(name):
+    assert up(name) == "built"
+    for node in ("client", "server"):
+        for device in ("lo", "veth0"):
+            shown = json.loads(ip("-n", f"tb-{name}-{node}", "-j", "-d", "link", "show", device))
+            assert shown[0]["ifalias"] == f"testbed:{name}:{node}"
+
+
+def test_the_same_file_again_is_nothing_to_do_even_after_a_live_change(name):
+    up(name)
+    assert up(name) == "unchanged"
+    with ownership.attached(name, change=True) as lab:
+        lab.set({"client:veth0": {"gso_max_size": 70000}})
+    assert up(name) == "unchanged"
+    with ownership.attached(name) as lab:
+        assert lab.held()["client:veth0"]["gso_max_size"] == 70000
+        assert lab.drift() == {}
+
+
+def test_a_changed_file_is_applied_live(name):
+    up(name)
+    changed = PAIR.replace("mtu: 1500", "mtu: 9000, features: {tso: off}").replace("10.1.0.2", "10.7.0.2")
+    assert up(name, changed) == "changed"
+    with ownership.attached(name) as lab:
+        held = lab.held()
+    assert held["client:veth0"]["mtu"] == 9000
+    assert held["client:veth0"]["features"]["tx-tcp-segmentation"] is False
+    assert "10.7.0.2/24" in held["server:veth0"]["addresses"]
+    assert "10.1.0.2/24" not in held["server:veth0"]["addresses"]
+
+
+def test_another_structure_is_rebuilt_only_when_asked(name):
+    up(name)
+    other = PAIR.replace("veth0", "veth1")
+    with pytest.raises(TestbedError, match="would have to be rebuilt: client:veth0 is gone from the file"):
+        up(name, other)
+    assert up(name, other, rebuild=True) == "rebuilt"
+    assert "veth1" in ip("-n", f"tb-{name}-client", "link")
+
+
+def test_drift_is_seen_and_taken_back_by_up(name):
+    up(name)
+    ip("-n", f"tb-{name}-client", "link", "set", "veth0", "mtu", "1400")
+    shown = json.loads(command("show", name, "--json").stdout)["settings"]
+    drifted = [(row["device"], row["setting"], row["held"]) for row in shown if row["drift"]]
+    assert drifted == [("client:veth0", "mtu", 1400)]
+    assert up(name) == "changed"
+    with ownership.attached(name) as lab:
+        assert lab.held()["client:veth0"]["mtu"] == 1500
+
+
+def test_down_leaves_what_has_the_name_but_not_the_mark(name):
+    up(name)
+    foreign = f"tb-{name}-foreign"
+    ip("netns", "add", foreign)
+    try:
+        ownership.take_down(name)
+        assert Path("/run/netns", foreign).exists()
+        assert not Path(f"/run/netns/tb-{name}-client").exists()
+        assert found(name) is None
+    finally:
+        ip("netns", "del", foreign)
+
+
+def test_a_lab_whose_file_and_journal_are_gone_is_found_by_its_marks(name):
+    up(name)
+    journal.forget_journal(name)
+    lab = found(name)
+    assert (lab.status, set(lab.nodes)) == ("leftover", {"client", "server"})
+    ownership.take_down(name)
+    assert found(name) is None
+
+
+@pytest.mark.parametrize("delay_ms", [0, 2, 5, 10])
+def test_an_up_killed_half_way_leaves_what_down_removes(name, delay_ms):
+    many = "nodes:\n" + "".join(
+        f"  n{i}: {{devices: {{v: {{kind: veth, peer: 'm{i}:v'}}}}}}\n  m{i}: {{}}\n" for i in range(40)
+    )
+    script = (
+        "import sys; from testbed.topology import ownership; from testbed.topology.loading import *\n"
+        f"topology = parse_topology({many!r})\n"
+        f"print(flush=True); ownership.bring_up(topology, {name!r}, '')\n"
+    )
+    program = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    program.stdout.readline()
+    deadline = time.monotonic() + 10
+    while not Path(f"/run/testbed/{name}.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.0005)
+    time.sleep(delay_ms / 1000)
+    program.kill()
+    program.wait()
+    assert found(name).status == "half-built"
+    ownership.take_down(name)
+    assert found(name) is None
+    assert not list(Path("/run/netns").glob(f"tb-{name}-*"))
+    assert not list(Path("/run/testbed").glob(f"{name}.*"))
+
+
+def test_two_users_of_one_name_meet_a_lock(name):
+    with (
+        journal.locked(name),
+        pytest.raises(TestbedError, match=rf"lab '{name}' is being changed by process {os.getpid()}"),
+    ):
+        up(name)
+    assert found(name) is None
+    assert up(name) == "built"
+
+
+def test_a_lock_file_that_nobody_holds_is_no_lock(name):
+    path = Path(f"/run/testbed/{name}.lock")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("1\n")
+    assert up(name) == "built"
+    assert not path.exists()
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        path.unlink()  # as its last holder does between somebody's open and flock
+        ownership.take_down(name)
+
+
+def test_an_up_that_fails_leaves_nothing(name):
+    with pytest.raises(InputError):
+        up(name, PAIR.replace("mtu: 1500", "gso_max_size: 600000"))
+    assert found(name) is None
+    assert not list(Path("/run/netns").glob(f"tb-{name}-*"))
+
+
+def test_exec_gives_the_commands_own_status_and_devices(name):
+    up(name)
+    assert command("exec", name, "client", "--", "ls", "/sys/class/net").stdout.split() == ["lo", "veth0"]
+    assert command("exec", name, "client", "--", "sh", "-c", "exit 7", check=False).returncode == 7
+
+
+def test_what_does_not_exist_is_one_line(name):
+    for words in (["down", "nosuch"], ["exec", "nosuch", "client", "true"], ["up", "nosuch"]):
+        ended = command(*words, check=False)
+        assert ended.returncode == 2
+        assert ended.stderr.count("\n") == 1
