@@ -1,0 +1,125 @@
+"""Start QEMU and what it needs, such that nothing of it outlives this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import MissingCapability
+from testbed.kernels import qemu, ways
+from testbed.kernels.initramfs import initramfs
+from testbed.kernels.store import BuiltKernel
+from testbed.kernels.ways import Way
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the virtual machine has.
+
+    memory_mib: in MiB. pins: machine CPUs, one for each vCPU in turn (none: not
+    pinned). append: words for the kernel's command line. devices: more words for QEMU.
+    """
+
+    cores: int = 2
+    memory_mib: int = 1024
+    pins: tuple[int, ...] = ()
+    append: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass
+class Launched:
+    """A guest that was started: its first process here, and the near ends of its ports."""
+
+    machine: qemu.Machine
+    supervisor: subprocess.Popen[bytes]
+    control: socket.socket
+    port: socket.socket
+    terminal: socket.socket
+    alive: socket.socket
+
+    def close(self) -> None:
+        """End it now, with all that belongs to it. Idempotent."""
+        for held in (self.alive, self.control, self.port, self.terminal):
+            held.close()
+        # unshare --kill-child takes process 1 of the namespaces with it, and that all others.
+        self.supervisor.kill()
+        self.supervisor.wait()
+        for left in (self.machine.initramfs, self.machine.sockets):
+            with contextlib.suppress(OSError):
+                left.rmdir() if left.is_dir() else left.unlink()
+
+
+def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path) -> Launched:
+    """Start `kernel`. `folder` gets console.log and qemu.log, `shared` is what the guest can write."""
+    for tool, package in ((qemu.QEMU, "qemu-system-x86"), ("unshare", "util-linux"), ("modprobe", "kmod")):
+        if not shutil.which(tool):
+            raise MissingCapability(f"booting a kernel needs {tool}: apt-get install {package}")
+    sockets, archive = folder / ".sockets", folder / ".initramfs"
+    sockets.mkdir(exist_ok=True)
+    archive.write_bytes(initramfs(kernel, way.transport, _settings(kernel, folder, shared)))
+    near, far = zip(*(socket.socketpair() for _ in range(4)), strict=True)
+    control, port, terminal, alive = far
+    machine = qemu.Machine(
+        name=kernel.name,
+        image=kernel.image,
+        initramfs=archive,
+        accelerator=way.accelerator,
+        transport=way.transport,
+        shares=(
+            qemu.Share("root", Path("/"), writable=False, cached=True),
+            qemu.Share("results", shared, writable=True, cached=False),
+        ),
+        console=folder / "console.log",
+        control=control.fileno(),
+        channel=port.fileno(),
+        terminal=terminal.fileno(),
+        sockets=sockets,
+        cores=size.cores,
+        memory_mib=size.memory_mib,
+        append=size.append,
+        devices=size.devices,
+    )
+    daemon, help_text = ways.daemon() if way.transport == "virtiofs" else (Path(), "")
+    script = qemu.supervisor(machine, qemu.daemons(machine, daemon, help_text))
+    with (folder / "qemu.log").open("ab") as log:
+        supervisor = subprocess.Popen(
+            [*_own_namespaces(), "sh", "-c", script],
+            stdin=alive,
+            stdout=log,
+            stderr=log,
+            pass_fds=[each.fileno() for each in (control, port, terminal)],
+            start_new_session=True,
+        )
+    for each in far:
+        each.close()
+    return Launched(machine, supervisor, *near)
+
+
+def _settings(kernel: BuiltKernel, folder: Path, shared: Path) -> dict[str, str]:
+    """What init and agent read. keep: what must be seen although the guest has a tmpfs above it."""
+    package = Path(__file__).resolve().parents[2]
+    keep = [Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), package, kernel.folder]
+    covered = [
+        path for path in keep if path.parts[1:2] in (("tmp",), ("run",)) or path.is_relative_to("/var/tmp")
+    ]
+    return {
+        "keep": "\n".join(str(path) for path in dict.fromkeys(covered)),
+        "shared": str(shared),
+        "folder": str(folder),
+        "modules": str(kernel.modules),
+        "modprobe": shutil.which("modprobe") or "modprobe",
+        "hostname": kernel.name.replace("_", "-")[:63],
+    }
+
+
+def _own_namespaces() -> list[str]:
+    """How to enter namespaces of one's own, whose first process ends all others when it ends."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
