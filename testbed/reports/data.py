@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
 from testbed.reports.describe import method, state_headers
+from testbed.reports.explain import explained
 from testbed.reports.gather import Gathered, Series, StateRounds, gather
 from testbed.reports.metrics import size_of
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together
@@ -38,6 +39,7 @@ class MetricSummary(Part):
     rounds_seen: int | None = Field(
         None, description="of a packet size: the rounds in which it occurred; it counts 0 in the others"
     )
+    explained: str | None = Field(None, description="of a packet size: the arithmetic behind it")
 
 
 class DriftData(Part):
@@ -115,7 +117,7 @@ def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
     """
     gathered = gather(rounds, run)
     states = gathered.states
-    summaries = {name: _summaries(held, gathered.units) for name, held in states.items()}
+    summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
     headers = state_headers(run)
     data = ReportData(
         schema=SCHEMA,
@@ -184,12 +186,15 @@ def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, fl
     return shares
 
 
-def _summaries(held: StateRounds, units: dict[str, str]) -> dict[str, MetricSummary]:
+def _summaries(held: StateRounds, units: dict[str, str], run: Run) -> dict[str, MetricSummary]:
+    words = explained(held.example, run.states.get(held.state, {})) if held.example else {}
     summaries = {}
     for metric in held.metrics():
         summary = summarise(held.series(metric).values)
         seen = held.occurrences(metric) if size_of(metric) else None
-        summaries[metric] = MetricSummary(unit=units[metric], rounds_seen=seen, **asdict(summary))
+        summaries[metric] = MetricSummary(
+            unit=units[metric], rounds_seen=seen, explained=words.get(metric), **asdict(summary)
+        )
     return summaries
 
 

@@ -79,27 +79,19 @@ def packet_sizes(record: Round) -> Figures:
 
 def packet_shape(record: Round) -> Figures:
     """`NODE:DEVICE rx mean_size` and `largest_size`: of the packets of the measured seconds."""
-    total: dict[str, list[int]] = {}
-    for row, count in window(record):
-        held = total.setdefault(f"{row.node}:{row.device} {row.direction}", [0, 0, 0])
-        held[0] += count
-        held[1] += count * row.size
-        held[2] = max(held[2], row.size)
-    for side, (packets, length, largest) in total.items():
-        yield intern(f"{side} mean_size"), length / packets
-        yield intern(f"{side} largest_size"), largest
+    for side, rows in _sides(record).items():
+        count = sum(packets for _, packets in rows)
+        yield intern(f"{side} mean_size"), sum(row.size * packets for row, packets in rows) / count
+        yield intern(f"{side} largest_size"), max(row.size for row, _ in rows)
 
 
 def frags(record: Round) -> Figures:
     """`NODE:DEVICE tx frags`: mean frags of the packets that carry any, where the collector sees them."""
-    total: dict[str, list[int]] = {}
-    for row, count in window(record):
-        if row.nr_frags:
-            held = total.setdefault(f"{row.node}:{row.device} {row.direction} frags", [0, 0])
-            held[0] += count
-            held[1] += count * row.nr_frags
-    for name, (packets, all_frags) in total.items():
-        yield intern(name), all_frags / packets
+    for side, rows in _sides(record).items():
+        held = [(row.nr_frags, packets) for row, packets in rows if row.nr_frags]
+        if held:
+            total = sum(number * packets for number, packets in held)
+            yield intern(f"{side} frags"), total / sum(packets for _, packets in held)
 
 
 def drops(record: Round) -> Figures:
@@ -146,6 +138,14 @@ def window(record: Round) -> Iterator[tuple[PacketSize, int]]:
         count = row.measured_packets if omitted else row.packets
         if count:
             yield row, count
+
+
+def _sides(record: Round) -> dict[str, list[tuple[PacketSize, int]]]:
+    """`NODE:DEVICE rx` -> what it saw in the measured seconds."""
+    sides: dict[str, list[tuple[PacketSize, int]]] = {}
+    for row, count in window(record):
+        sides.setdefault(f"{row.node}:{row.device} {row.direction}", []).append((row, count))
+    return sides
 
 
 def size_of(name: str) -> tuple[str, str, int] | None:

@@ -22,6 +22,7 @@ def text_report(report: Report) -> str:
         [f"{data.experiment}: {data.run_id}"],
         _notes(data),
         *(_state(data, state) for state in data.states),
+        _explained(data),
         _states_table(data),
         _comparison_table(data),
         wrapped(data.method),
@@ -75,18 +76,30 @@ def _size_lines(summaries: dict[str, MetricSummary]) -> Iterator[str]:
             yield f"{side}, {more}: {max(0.0, rest):.2%} of the bytes"
 
 
+def _explained(data: ReportData) -> list[str]:
+    """The arithmetic behind the sizes that stand above, each once."""
+    words: dict[tuple[int, str], None] = {}
+    for summaries in data.states.values():
+        for name in main_sizes(summaries):
+            _, _, size = size_of(name) or ("", "", 0)
+            explained = summaries[name].explained
+            if explained:
+                words[(size, explained)] = None
+    lines = [wrapped(f"{size} = {explained}", indent="    ") for size, explained in sorted(words)]
+    return [line for one in lines for line in one]
+
+
 def shown_sides(summaries: dict[str, MetricSummary]) -> list[str]:
     """`NODE:DEVICE rx` of every device; a tx side only where no rx side shows the same sizes.
 
     On a veth pair what one end sends is what the other receives: saying it once is enough.
     """
-    sides: dict[str, dict[int, float]] = {}
-    for name, summary in summaries.items():
-        found = size_of(name)
-        if found and name in main_sizes(summaries):
-            sides.setdefault(f"{found[0]} {found[1]}", {})[found[2]] = round(summary.mean, 2)
-    received = [sizes.keys() for side, sizes in sides.items() if side.endswith(" rx")]
-    return [side for side, sizes in sides.items() if side.endswith(" rx") or sizes.keys() not in received]
+    sides: dict[str, set[int]] = {}
+    for name in main_sizes(summaries):
+        place, direction, size = size_of(name) or ("", "", 0)
+        sides.setdefault(f"{place} {direction}", set()).add(size)
+    received = [sizes for side, sizes in sides.items() if side.endswith(" rx")]
+    return [side for side, sizes in sides.items() if side.endswith(" rx") or sizes not in received]
 
 
 def _seen(summary: MetricSummary) -> str:

@@ -136,7 +136,7 @@ def test_json_has_the_fixed_names_and_reads_back():
     text = data.model_dump_json(by_alias=True)
     body = json.loads(text)
     assert body["schema"] == 1
-    summary = {"n", "mean", "sd", "ci95", "median", "mad", "min", "max", "rounds_seen", "unit"}
+    summary = {"n", "mean", "sd", "ci95", "median", "mad", "min", "max", "rounds_seen", "unit", "explained"}
     assert set(body["states"]["a"]["bits_per_second"]) == summary
     comparison = {"metric", "a", "b", "effect", "ci95", "p_sign_flip", "p_mann_whitney", "pairs", "verdict"}
     assert comparison <= set(body["comparisons"][0])

@@ -1,0 +1,200 @@
+"""Packet sizes explained by arithmetic: headers, segments, and the writes of the application.
+
+Everything comes from one round's own record (what its devices held, the MSS, the size of
+a write). A size that does not come out exactly is left without an explanation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.experiments.records import Round
+
+ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
+IP = {4: 20, 6: 40}
+# RFC 2675. Linux put this option into IPv6 packets above 65535 bytes until 7.3 left it out of GSO packets.
+JUMBO_OPTION = 8
+LARGEST_PAYLOAD = 65535
+# iperf3 writes 128 KiB at a time over TCP unless -l says otherwise (DEFAULT_TCP_BLKSIZE in its iperf.h).
+IPERF3_WRITE = 128 * 1024
+# sk_setup_caps() in net/core/sock.c keeps MAX_TCP_HEADER + 1 bytes below the limit free; by the kernel's
+# configuration that is at most this (include/net/tcp.h, include/linux/netdevice.h).
+HEADER_RESERVE = 321
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What decides the sizes of a TCP flow's packets, in bytes."""
+
+    family: int
+    mss: int  # without TCP options, as TCP_INFO's snd_mss
+    options: int
+    write: int | None = None
+    limit: int | None = None  # the sending device's gso_max_size for this family
+    tunnels: tuple[int, ...] = ()  # what a tunnel of the topology puts around a frame
+    addresses: frozenset[str] = frozenset()  # the flow's ends
+
+
+@dataclass(frozen=True)
+class Headers:
+    """The bytes of a packet that are no payload: (bytes, name) from the outside in."""
+
+    parts: tuple[tuple[int, str], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(size for size, _ in self.parts)
+
+    def __str__(self) -> str:
+        return f"{self.size} ({', '.join(f'{size} {name}' for size, name in self.parts)})"
+
+
+def explain(size: int, flow: Flow, *, carries: bool = True) -> str | None:
+    """What a packet of `size` bytes (Ethernet header included) is made of; None where nothing fits.
+
+    `carries` is false at a device that the flow's addresses are not on: packets may
+    cross it inside a tunnel.
+    """
+    for headers in _headers(size, flow, carries):
+        words = _payload(size - headers.size, size, flow)
+        if words:
+            return f"{words} + {headers}" if size > headers.size else f"{words}: {headers}"
+    return None
+
+
+def explained(record: Round, state: Mapping[str, Any]) -> dict[str, str]:
+    """`NODE:DEVICE rx SIZE` -> its explanation, for every size of the round that has one."""
+    flow = flow_of(record, state)
+    if flow is None:
+        return {}
+    found: dict[str, str] = {}
+    for row in record.packet_sizes:
+        place = f"{row.node}:{row.device}"
+        held = {str(one).partition("/")[0] for one in record.settings.get(place, {}).get("addresses", [])}
+        words = explain(row.size, flow, carries=bool(held & flow.addresses) or not flow.tunnels)
+        if words:
+            found[f"{place} {row.direction} {row.size}"] = words
+    return found
+
+
+def flow_of(record: Round, state: Mapping[str, Any]) -> Flow | None:
+    """The flow of a round, from its record and its state's options; None where the MSS is not known."""
+    options = state.get("workload") or {}
+    ends = record.workload.tuple if record.workload else None
+    addresses = frozenset((ends.source, ends.destination)) if ends else frozenset[str]()
+    family = (6 if ":" in ends.source else 4) if ends else int(options.get("family", 6))
+    device = _sending_device(record, str(options.get("from", "")), ends.source if ends else "")
+    tcp_options = _tcp_options(record, family)
+    if tcp_options is None:
+        return None
+    mss = _mss(record, family, tcp_options, device.get("mtu"))
+    if mss is None:
+        return None
+    limit = device.get("gso_ipv4_max_size" if family == 4 else "gso_max_size")
+    return Flow(
+        family,
+        mss,
+        tcp_options,
+        _write(options),
+        limit,
+        tuple(_tunnels(state.get("topology") or {})),
+        addresses,
+    )
+
+
+def _headers(size: int, flow: Flow, carries: bool) -> Iterator[Headers]:
+    """The headers that a packet may have here; the likelier first."""
+    tcp = f"TCP with {'timestamps' if flow.options else 'no options'}"
+    inner = ((IP[flow.family], f"IPv{flow.family}"), (TCP + flow.options, tcp))
+    outers = [()] if carries else [((tunnel, "tunnel"), (ETHERNET, "Ethernet")) for tunnel in flow.tunnels]
+    for outer in outers:
+        frame = ((ETHERNET, "Ethernet"), *outer)
+        yield Headers((*frame, *inner))
+        if flow.family == 6 and size > LARGEST_PAYLOAD:
+            yield Headers((*frame, inner[0], (JUMBO_OPTION, "jumbo option"), inner[1]))
+
+
+def _payload(payload: int, size: int, flow: Flow) -> str | None:
+    if payload == 0:
+        return "pure ACK"
+    if payload < 0:
+        return None
+    whole, rest = divmod(payload, flow.mss)
+    if payload == flow.write:
+        return f"whole {payload}-byte write"
+    if rest == 0:
+        return f"{whole} x {flow.mss}{_largest(size, flow)}"
+    if flow.write and payload < flow.write and (flow.write - payload) % flow.mss == 0:
+        before = (flow.write - payload) // flow.mss
+        return f"{payload} (remainder of a {flow.write}-byte write after {before} x {flow.mss})"
+    return None
+
+
+def _largest(size: int, flow: Flow) -> str:
+    """Said where one more segment would go above the device's limit."""
+    if not flow.limit or flow.limit < 2 * flow.mss or size + flow.mss + HEADER_RESERVE <= flow.limit:
+        return ""
+    return f" (the most that gso_max_size {flow.limit} allows)"
+
+
+def _sending_device(record: Round, node: str, source: str) -> Mapping[str, Any]:
+    """What the device that the flow leaves from held: the one with its address, or the node's only one."""
+    own = {place: held for place, held in record.settings.items() if place.startswith(f"{node}:")}
+    for held in own.values():
+        if source in {str(address).partition("/")[0] for address in held.get("addresses", [])}:
+            return held
+    return next(iter(own.values())) if len(own) == 1 else {}
+
+
+def _tcp_options(record: Round, family: int) -> int | None:
+    """Bytes of options in each segment, by the size of the pure ACKs: with timestamps 12, without 0."""
+    base = ETHERNET + IP[family] + TCP
+    seen: Counter[int] = Counter()
+    for row in record.packet_sizes:
+        if row.size - base in (0, TIMESTAMPS):
+            seen[row.size - base] += row.packets
+    return seen.most_common(1)[0][0] if seen else None
+
+
+def _mss(record: Round, family: int, options: int, mtu: int | None) -> int | None:
+    """The MSS that TCP reported, else that of its GSO packets, else what the MTU leaves."""
+    if record.tcp is not None and record.tcp.snd_mss:
+        return record.tcp.snd_mss
+    by_gso: Counter[int] = Counter()
+    for row in record.packet_sizes:
+        if row.gso_size:
+            by_gso[row.gso_size] += row.size * row.packets
+    if by_gso:
+        return by_gso.most_common(1)[0][0]
+    if mtu is None:
+        return None
+    # A packet longer than a payload length field can say needs the jumbo option, whatever sends it.
+    jumbo = JUMBO_OPTION if mtu > LARGEST_PAYLOAD + IP[6] else 0
+    return mtu - IP[family] - TCP - options - jumbo
+
+
+def _write(options: Mapping[str, Any]) -> int | None:
+    from testbed.workloads.units import parse_bytes
+
+    if options.get("length") is not None:
+        return parse_bytes(options["length"])
+    return IPERF3_WRITE if options.get("tool") == "iperf3" else None
+
+
+def _tunnels(topology: Mapping[str, Any]) -> Iterator[int]:
+    """What each tunnel of the topology puts around a frame, without the outer Ethernet header."""
+    devices = [device for node in topology.get("nodes", {}).values() for device in node["devices"].values()]
+    if not any(device.get("kind") not in (None, "veth") for device in devices):
+        return
+    from testbed.links import KINDS
+
+    outer = set()
+    for device in devices:
+        kind = KINDS.get(device.get("kind"))
+        tunnel = kind.tunnel(kind.config.model_validate(device)) if kind else None
+        if tunnel:
+            outer.add(tunnel.outer_bytes)
+    yield from sorted(outer)
