@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from testbed.links import veth
+from testbed.links import (
+    bridge,
+    dummy,
+    geneve,
+    ipvlan,
+    macvlan,
+    netkit,
+    physical,
+    tap,
+    veth,
+    vlan,
+    vxlan,
+)
 from testbed.links.kind import LinkKind
 
-KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (veth.KIND,)}
+KINDS: dict[str, LinkKind] = {
+    module.KIND.name: module.KIND
+    for module in (veth, bridge, tap, vxlan, geneve, netkit, macvlan, ipvlan, vlan, dummy, physical)
+}

@@ -16,8 +16,13 @@ A kind is a value, `LinkKind`, made of
 - `ports(device)`: devices of the same node that are enslaved to it (a bridge's
   ports). The planner enslaves them before it sets the limits of either, because
   an upper device takes limits over from its ports.
-- `carrier`: whether the device gets a carrier by itself once it and its peer are
+- `carrier(device)`: whether the link gets its carrier by itself once its ends are
   up; `open_lab` waits for it. False for a TAP that nobody has opened.
+- `tunnel(device)`: what it puts around a frame before its node sends that on, for
+  kinds that encapsulate.
+- `usual_mtu`: the MTU that a new device has, None where that depends on others.
+- `merges`: whether what it receives goes through GRO when its rx-gro is on.
+- `pumped`: whether its peer is reached by a pump, which the peer's node must offer.
 - `kernel_option`: what to turn on in a kernel that answers "unknown link type".
 
 Nothing outside links/ may know a kind by its name.
@@ -28,12 +33,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from testbed.topology.operations import Operation
 from testbed.topology.settings import Settings
+
+IPAddress = IPv4Address | IPv6Address
+ETHERNET_HEADER = 14
 
 
 class End(NamedTuple):
@@ -80,8 +89,30 @@ class Link:
     peer_settings: Settings = field(default_factory=Settings)
 
 
+@dataclass(frozen=True)
+class Tunnel:
+    """What an encapsulating device does to a frame: where the packet goes, and what it grows by."""
+
+    remotes: tuple[IPAddress, ...]
+    outer_bytes: int  # the headers around the frame, without the Ethernet header of the outer packet
+    feature: str  # a device that has it segments such packets itself, any other gets segments
+
+    @property
+    def overhead(self) -> int:
+        """Bytes by which its MTU is below that of the device under it: an Ethernet header goes inside."""
+        return self.outer_bytes + ETHERNET_HEADER
+
+
 def _no_peer(_: Any) -> End | None:
     return None
+
+
+def _no_tunnel(_: Any) -> Tunnel | None:
+    return None
+
+
+def _always(_: Any) -> bool:
+    return True
 
 
 def _none(_: Any) -> tuple[str, ...]:
@@ -99,4 +130,8 @@ class LinkKind:
     peer: Callable[[Any], End | None] = _no_peer
     lowers: Callable[[Any], tuple[str, ...]] = _none
     ports: Callable[[Any], tuple[str, ...]] = _none
-    carrier: bool = True
+    carrier: Callable[[Any], bool] = _always
+    tunnel: Callable[[Any], Tunnel | None] = _no_tunnel
+    usual_mtu: int | None = 1500
+    merges: bool = False
+    pumped: bool = False

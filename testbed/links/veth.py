@@ -36,4 +36,5 @@ KIND = LinkKind(
     kernel_option="CONFIG_VETH",
     create=create,
     peer=lambda device: device.peer,
+    merges=True,
 )

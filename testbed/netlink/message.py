@@ -17,7 +17,8 @@ RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
-NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
+RTM_NEWNEIGH = 28
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x200, 0x400, 0x800
 IFF_UP = 0x1
 
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_QDISC = 1, 3, 4, 5, 6
@@ -32,7 +33,7 @@ RTEXT_FILTER_SKIP_STATS = 1 << 3
 IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
 IFA_F_NODAD, IFA_F_TENTATIVE, IFA_F_PERMANENT = 0x02, 0x40, 0x80
 
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_METRICS = 1, 4, 5, 6, 8
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_METRICS, RTA_MULTIPATH = 1, 4, 5, 6, 8, 9
 RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
 RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
 
@@ -58,10 +59,14 @@ LINK_U32_REPORTED = {
     "max_mtu": IFLA_MAX_MTU,
 }
 
+NDA_DST, NDA_LLADDR, NTF_SELF, NUD_NOARP, NUD_PERMANENT = 1, 2, 0x02, 0x40, 0x80
+
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
 _ADDRESS = struct.Struct("=BBBBi")
+_NEIGHBOUR = struct.Struct("=BxxxiHBB")
 _ROUTE = struct.Struct("=BBBBBBBBI")
+ROUTE_HEADER = _ROUTE.size
 _ATTRIBUTE = struct.Struct("=HH")
 _U32 = struct.Struct("=I")
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
@@ -150,6 +155,12 @@ def set_link(name: str, values: Mapping[str, int | str], *, up: bool | None = No
     return Request(RTM_NEWLINK, 0, b"".join(parts))
 
 
+def move_link(name: str, namespace: int) -> Request:
+    """Move the device `name` to the namespace of a descriptor, under the same name."""
+    body = _LINK.pack(0, 0, 0, 0, 0) + text_attribute(IFLA_IFNAME, name)
+    return Request(RTM_NEWLINK, 0, body + u32(IFLA_NET_NS_FD, namespace))
+
+
 def delete_link(name: str) -> Request:
     return Request(RTM_DELLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + text_attribute(IFLA_IFNAME, name))
 
@@ -212,6 +223,13 @@ def add_route(
     return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, b"".join(parts))
 
 
+def add_forwarding(ifindex: int, mac: str, destination: IPv4Address | IPv6Address) -> Request:
+    """A static entry in the forwarding table of a tunnel itself, beside others for the same `mac`."""
+    head = _NEIGHBOUR.pack(socket.AF_BRIDGE, ifindex, NUD_NOARP | NUD_PERMANENT, NTF_SELF, 0)
+    body = head + attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+    return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_APPEND, body + attribute(NDA_DST, destination.packed))
+
+
 def list_links(*, stats: bool = False) -> Request:
     mask = u32(IFLA_EXT_MASK, 0 if stats else RTEXT_FILTER_SKIP_STATS)
     return Request(RTM_GETLINK, NLM_F_DUMP, _LINK.pack(0, 0, 0, 0, 0) + mask)
@@ -219,6 +237,10 @@ def list_links(*, stats: bool = False) -> Request:
 
 def list_addresses() -> Request:
     return Request(RTM_GETADDR, NLM_F_DUMP, _ADDRESS.pack(0, 0, 0, 0, 0))
+
+
+def list_routes() -> Request:
+    return Request(RTM_GETROUTE, NLM_F_DUMP, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0))
 
 
 def decode_link(body: bytes) -> Link:

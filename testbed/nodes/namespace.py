@@ -13,6 +13,7 @@ from testbed.errors import InputError
 from testbed.netlink.channel import Channel
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import entered, inode, new_namespace
+from testbed.nodes.borrowed import Borrowed, give_back, take
 from testbed.nodes.process import LocalProcess, start
 
 P = ParamSpec("P")
@@ -34,6 +35,7 @@ class NamespaceNode:
         self.name = name
         self.namespace = namespace
         self._processes: list[LocalProcess] = []
+        self._borrowed: list[Borrowed] = []
         self._closed = False
 
     @classmethod
@@ -88,17 +90,29 @@ class NamespaceNode:
             stderr=stderr,
             cwd=cwd,
         )
-        self._processes = [old for old in self._processes if old.poll() is None]
-        self._processes.append(process)
+        self._processes = [*self.processes, process]
         return process
 
+    def take(self, device: str) -> int:
+        """Move a NIC of this machine in, until the node is closed; its ifindex here."""
+        borrowed, index = take(device, self.namespace)
+        self._borrowed.append(borrowed)
+        return index
+
+    @property
+    def processes(self) -> list[LocalProcess]:
+        """Those that were started here and have not ended."""
+        return [process for process in self._processes if process.poll() is None]
+
     def close(self) -> None:
-        """End its processes and let go of the namespace; idempotent."""
+        """End its processes, give back what it borrowed, and let go of the namespace; idempotent."""
         if self._closed:
             return
         self._closed = True
         for process in self._processes:
             process.kill()
+        for borrowed in self._borrowed:
+            give_back(borrowed, self.namespace)
         for name in ("channel", "features"):
             if name in self.__dict__:
                 self.__dict__[name].close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -14,20 +16,25 @@ from testbed.netlink.channel import Refusal
 from testbed.netlink.ethtool import long_names
 from testbed.netlink.linkdata import link_data
 from testbed.netlink.message import Request
+from testbed.netlink.tun import attach_tap
+from testbed.nodes import pump
 from testbed.nodes.namespace import NamespaceNode, write_sysctl
 from testbed.topology.operations import (
     AddAddress,
+    AddForwarding,
     AddRoute,
     Call,
     CreateLink,
     DeviceOperation,
     MakeNode,
     Operation,
+    Pump,
     Reference,
     SetFeatures,
     SetLink,
     SetSysctl,
     SetUp,
+    TakeDevice,
 )
 from testbed.topology.refusals import explain
 from testbed.topology.spec import Topology
@@ -38,7 +45,9 @@ class Execution:
 
     Messages wait in their node's queue until something needs their effect, so
     that a node takes few sends. A device made from another node (the peer of a
-    pair) is such an effect: the maker's queue goes out before its node's own.
+    pair) is such an effect: before anything that may need it is queued in its
+    own node, the maker's queue goes out. So what a queue holds never waits for
+    another queue, and pairs may join nodes in a ring.
     """
 
     def __init__(
@@ -80,6 +89,9 @@ class Execution:
                 self._queue(operation, message.set_link(device, {}, up=True))
             case AddAddress(node, device, address):
                 self._queue(operation, message.add_address(self._index(node, device), address))
+            case AddForwarding(node, device, mac, destination):
+                index = self._index(node, device)
+                self._queue(operation, message.add_forwarding(index, mac, destination))
             case AddRoute():
                 self._queue(operation, self._route(operation))
             case SetFeatures(node, device, features):
@@ -90,16 +102,30 @@ class Execution:
                 self._sysctl(node, name, value)
             case Call(node, device, function, arguments):
                 self._flush(node)
-                self._indexes[node][device] = self._nodes[node].call(function, *arguments)
+                with self._told_where(End(node, device)):
+                    self._indexes[node][device] = self._nodes[node].call(function, *arguments)
+            case Pump():
+                self._pump(operation)
+            case TakeDevice(node, device):
+                self._take(node, device)
             case _:
                 raise AssertionError(f"no way to do {operation!r}")
 
     def _queue(self, operation: Operation, request: Request) -> None:
+        if not (isinstance(operation, CreateLink) and operation.peer):
+            self._settle(operation.node)
         self._queues[operation.node].append((operation, request))
 
-    def _flush(self, node: str) -> None:
+    def _settle(self, node: str) -> None:
+        """Have the devices of `node` that are made from other nodes be there."""
         for maker in self._makers.pop(node, ()):
-            self._flush(maker)
+            self._send(maker)
+
+    def _flush(self, node: str) -> None:
+        self._settle(node)
+        self._send(node)
+
+    def _send(self, node: str) -> None:
         queue = self._queues[node]
         if not queue:
             return
@@ -123,6 +149,34 @@ class Execution:
             other = message.link_body(peer.device, peer_index, peer.values, namespace=namespace)
         info = message.link_info(operation.kind, link_data(operation.kind, data), other)
         return message.new_link(body, info)
+
+    def _pump(self, operation: Pump) -> None:
+        """Open both TAPs, each in its node, and hand them to a pump in the far one."""
+        ends = End(operation.node, operation.device), End(operation.far_node, operation.far_device)
+        far = self._topology.nodes[operation.far_node]
+        with ExitStack() as descriptors:
+            opened = []
+            for end in ends:
+                with self._told_where(end):
+                    descriptor = self._nodes[end.node].call(attach_tap, end.device)
+                descriptors.callback(os.close, descriptor)
+                opened.append(descriptor)
+            cpus = far.pump.cpus if far.pump else None
+            one, other = opened
+            node = self._nodes[operation.far_node]
+            node.start(pump.command(), role=f"pump {ends[0]}", cpus=cpus, stdin=one, stdout=other)
+
+    def _take(self, node: str, device: str) -> None:
+        with self._told_where(End(node, device)):
+            self._indexes[node][device] = self._nodes[node].take(device)
+
+    @contextmanager
+    def _told_where(self, end: End) -> Iterator[None]:
+        """An error within is about `end`: its message gets the place in front."""
+        try:
+            yield
+        except TestbedError as error:
+            raise type(error)(f"{self._topology.where(end)}: {error}") from None
 
     def _new_index(self, node: str, device: str, other: int = 0) -> int:
         """A free interface index that is not `other`, the peer's.

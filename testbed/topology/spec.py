@@ -121,8 +121,18 @@ class Route(_Strict):
         return 4 if by is None else by.version
 
 
+class PumpSpec(_Strict):
+    """The process that stands in place of a virtual machine behind a TAP, and copies its frames."""
+
+    cpus: tuple[Annotated[int, Field(strict=True, ge=0)], ...] | None = Field(
+        None, min_length=1, description="the CPUs it runs on, any by default"
+    )
+
+
 class NodeSpec(_Strict):
     """A node: its devices in the order in which they are listed, its routes and sysctls."""
+
+    pump: PumpSpec | None = Field(None, description="the node is reached through a TAP, by a pump")
 
     devices: dict[DeviceName, AnyDevice] = Field(default_factory=dict)
     routes: tuple[Route, ...] = ()
@@ -230,6 +240,7 @@ def mistakes(topology: Topology) -> Iterator[tuple[Key, str]]:
     yield from _links(topology)
     yield from _ownership(topology)
     yield from _cycles(topology)
+    yield from _mtus(topology)
     yield from _addresses(topology)
     yield from _routes(topology)
 
@@ -261,6 +272,9 @@ def _links(topology: Topology) -> Iterator[tuple[Key, str]]:
         if mistake := _device_mistake(peer.device):
             yield _key(end, "peer"), f"{end}: peer: {mistake}"
         other = topology.nodes[peer.node].devices.get(peer.device)
+        if KINDS[config.kind].pumped and topology.nodes[peer.node].pump is None:
+            key = ("nodes", peer.node)
+            yield key, f"{peer.node}: {end} leads here by a {config.kind}: the node needs `pump: {{}}`"
         if peer == end:
             yield _key(end, "peer"), f"{end}: a device cannot be its own peer"
         elif other is not None and other.kind is not None:
@@ -334,6 +348,25 @@ def _cycle(topology: Topology, end: End, above: tuple[End, ...], done: set[End])
             return path
     done.add(end)
     return ()
+
+
+def _mtus(topology: Topology) -> Iterator[tuple[Key, str]]:
+    """A device on top of another has at most that one's MTU, less what it puts around a frame."""
+    placed = topology.placed()
+    for end, config in topology._stated():
+        if config.kind is None or config.mtu is None:
+            continue
+        kind = KINDS[config.kind]
+        tunnel = kind.tunnel(config)
+        overhead = tunnel.overhead if tunnel else 0
+        for lower in (placed[End(end.node, name)] for name in kind.lowers(config)):
+            below = lower.config.mtu if lower.config.mtu is not None else KINDS[lower.kind].usual_mtu
+            if below is not None and config.mtu > below - overhead:
+                less = f" - {overhead} = {below - overhead}" if overhead else ""
+                yield (
+                    _key(end, "mtu"),
+                    f"{end}: mtu {config.mtu} is above what {lower.end} below it carries, {below}{less}",
+                )
 
 
 def _addresses(topology: Topology) -> Iterator[tuple[Key, str]]:

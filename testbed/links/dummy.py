@@ -1,0 +1,20 @@
+"""dummy: a device that is nobody's wire. What it is given to send is counted and dropped."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from testbed.links.kind import Link, LinkKind
+from testbed.topology.operations import CreateLink, Operation
+from testbed.topology.settings import Settings
+
+
+class DummyConfig(Settings):
+    kind: Literal["dummy"]
+
+
+def create(link: Link) -> list[Operation]:
+    return [CreateLink(link.node, link.name, "dummy", link.config.link_values())]
+
+
+KIND = LinkKind(name="dummy", config=DummyConfig, kernel_option="CONFIG_DUMMY", create=create)

@@ -1,0 +1,123 @@
+"""A NIC of this machine in a node: taken from the namespace of this process, and given back as it was."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed.errors import InputError, TestbedError
+from testbed.netlink import message
+from testbed.netlink.channel import Channel
+from testbed.netlink.ethtool import Features
+from testbed.netlink.namespaces import own_namespace
+from testbed.topology.settings import LINK_SETTINGS
+from testbed.yamlfile import did_you_mean
+
+RESTORED = [name for name in LINK_SETTINGS if name in message.LINK_U32]
+
+
+@dataclass(frozen=True)
+class Borrowed:
+    """A device that was taken, and what it held before."""
+
+    name: str
+    values: dict[str, int | str]
+    features: dict[str, bool]
+    addresses: tuple[message.Address, ...]
+    up: bool
+
+
+def take(name: str, namespace: int) -> tuple[Borrowed, int]:
+    """Move the device `name` into the namespace of a descriptor; what it held, and its ifindex there.
+
+    InputError when this machine has no such device, or has its default route over it.
+    """
+    home = own_namespace()
+    channel, features = Channel(home), Features(home)
+    try:
+        link = _find(channel, name)
+        if link.ifindex in _of_default_routes(channel):
+            raise InputError("this machine's default route goes over it; it is not taken")
+        borrowed = Borrowed(
+            name,
+            {key: value for key in RESTORED if (value := link.u32(message.LINK_U32[key])) is not None},
+            {key: state.active for key, state in features.get(name).items() if not state.fixed},
+            tuple(_addresses(channel, link.ifindex)),
+            bool(link.flags & message.IFF_UP),
+        )
+        _send(channel, name, "take it from this machine", message.move_link(name, namespace))
+    finally:
+        channel.close()
+        features.close()
+        os.close(home)
+    inside = Channel(namespace)
+    try:
+        return borrowed, _find(inside, name).ifindex
+    finally:
+        inside.close()
+
+
+def give_back(borrowed: Borrowed, namespace: int) -> None:
+    """Move it from the namespace of a descriptor to the one of this process, and set it as it was."""
+    name = borrowed.name
+    home = own_namespace()
+    inside, channel, features = Channel(namespace), Channel(home), Features(home)
+    try:
+        _send(inside, name, "give it back", message.move_link(name, home))
+        features.set(name, borrowed.features)
+        index = _find(channel, name).ifindex
+        addresses = [message.add_address(index, address) for address in borrowed.addresses]
+        state = message.set_link(name, borrowed.values, up=borrowed.up)
+        _send(channel, name, "set it as it was", state, *addresses)
+    finally:
+        inside.close()
+        channel.close()
+        features.close()
+        os.close(home)
+
+
+def _send(channel: Channel, name: str, what: str, *requests: message.Request) -> None:
+    for refusal in channel.send(requests):
+        raise TestbedError(f"{name}: cannot {what} ({refusal})")
+
+
+def _find(channel: Channel, name: str) -> message.Link:
+    links = [message.decode_link(body) for body in channel.dump(message.list_links())]
+    for link in links:
+        if link.name == name:
+            return link
+    hint = did_you_mean(name, [link.name for link in links])
+    raise InputError(f"this machine has no device '{name}'{hint}")
+
+
+def _addresses(channel: Channel, ifindex: int) -> Iterator[message.Address]:
+    """Its addresses, without the link-local ones that the kernel makes by itself."""
+    for body in channel.dump(message.list_addresses()):
+        held = message.decode_address(body)
+        if held.ifindex == ifindex and not held.address.is_link_local:
+            yield held.address
+
+
+def _of_default_routes(channel: Channel) -> set[int]:
+    """The interface indexes of the default routes, IPv4 and IPv6, those with several next hops too."""
+    found: set[int] = set()
+    for body in channel.dump(message.list_routes()):
+        _, prefix = struct.unpack_from("=BB", body)
+        attributes = dict(message.attributes(body, message.ROUTE_HEADER))
+        if prefix:
+            continue
+        if message.RTA_OIF in attributes:
+            found.add(*struct.unpack("=I", attributes[message.RTA_OIF]))
+        found.update(_next_hops(attributes.get(message.RTA_MULTIPATH, b"")))
+    return found
+
+
+def _next_hops(data: bytes) -> Iterator[int]:
+    """Interface indexes of an RTA_MULTIPATH: struct rtnexthop (length, flags, hops, ifindex) in a row."""
+    offset = 0
+    while offset + 8 <= len(data):
+        length, _, _, ifindex = struct.unpack_from("=HBBi", data, offset)
+        yield ifindex
+        offset += max(8, (length + 3) & ~3)
