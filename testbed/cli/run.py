@@ -37,6 +37,10 @@ def run(
     cap: Annotated[int | None, typer.Option(min=1, help="The most rounds a state, with --target.")] = None,
     budget: Annotated[str | None, typer.Option(help="Plan the rounds into this time, such as 10m.")] = None,
     state: Annotated[list[str] | None, typer.Option(help="Only this state; repeat for more.")] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="Boot this kernel of `kernel list`; repeat to compare several.")
+    ] = None,
+    boots: Annotated[int, typer.Option(min=1, help="Boots of each kernel, in the order A B B A.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the order of rounds.")] = None,
     assign: Annotated[
         list[str] | None,
@@ -54,7 +58,7 @@ def run(
     3 for something this machine or kernel lacks.
     """
     from testbed.cli.progress import Terminal
-    from testbed.experiments.carry_out import carry_out
+    from testbed.experiments.carry_out import carry_out, kernels_of
     from testbed.experiments.store import find_run, open_run, results_folder
     from testbed.privilege import need_root
 
@@ -69,8 +73,19 @@ def run(
         resolved = _planned(experiment, overrides, state or [], budget)
     else:
         raise InputError("run: name an experiment (see `testbed experiment list`), or --resume a run")
+    if stored and not kernel:
+        kernel, boots = _booted(stored), stored.run.boots
+    kernels = kernels_of(resolved, kernel or [], boots)
     with _stop_on_signals() as stop, Terminal() as terminal:
-        ended = carry_out(resolved, stored, results=folder, argv=sys.argv, observer=terminal, stop=stop)
+        ended = carry_out(
+            resolved,
+            stored,
+            kernels=kernels,
+            results=folder,
+            argv=sys.argv,
+            observer=terminal,
+            stop=stop,
+        )
     _print(ended, json)
     raise typer.Exit(ended.exit_status)
 
@@ -121,6 +136,11 @@ def _resumed(experiment: str, overrides: dict[str, Any], states: list[str], stor
     if experiment:
         return load_experiment(experiment, overrides=overrides, states=states)
     return rebuild(stored)
+
+
+def _booted(stored: StoredRun) -> list[str]:
+    """The kernels that a run booted; none when the machine's own kernel measured."""
+    return [name for name, kernel in stored.run.kernels.items() if kernel.accelerator]
 
 
 def _print(ended: Ended, json: bool) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
-from testbed.experiments.place import Here
-from testbed.experiments.records import Status
+from testbed.evidence.machine import this_kernel
+from testbed.experiments.place import Here, Place
+from testbed.experiments.records import Kernel, Status
 from testbed.experiments.resolve import Resolved
 from testbed.experiments.runner import Observer, Runner, Stop, new_run, reopen
-from testbed.experiments.schedule import Leg
+from testbed.experiments.schedule import Leg, legs
 from testbed.experiments.store import StoredRun
 
 
@@ -27,25 +30,77 @@ class Ended:
         return 0 if self.status == "complete" and not self.failures else 1
 
 
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels to boot in turn, by their names in `kernel list`. None: the running kernel measures."""
+
+    names: tuple[str, ...] = ()
+    boots: int = 1
+
+    def legs(self, rounds: int) -> list[Leg]:
+        return legs(self.names, rounds, self.boots) if self.names else [Leg()]
+
+
+def kernels_of(resolved: Resolved, asked: Sequence[str], boots: int) -> Kernels:
+    """Those asked for, else those that the states name. InputError, with the nearest, for an unknown one."""
+    named = [state.kernel for state in resolved.states.values() if state.kernel is not None]
+    names = dict.fromkeys(asked or named)
+    if not names:
+        return Kernels()
+    from testbed.kernels.store import find
+
+    return Kernels(tuple(dict.fromkeys(find(name).name for name in names)), boots)
+
+
 def carry_out(
     resolved: Resolved,
     stored: StoredRun | None,
     *,
+    kernels: Kernels,
     results: Path,
     argv: Sequence[str],
     observer: Observer,
     stop: Stop,
 ) -> Ended:
     """Run `resolved` into a new folder below `results`, or go on with `stored`."""
-    experiment = resolved.experiment
-    place = Here(experiment.collect, experiment.protocol.noise)
+    found = {name: _kernel(name) for name in kernels.names} or {platform.release(): this_kernel()}
+    if stored:
+        writer = reopen(stored, resolved, found)
+    else:
+        writer = new_run(resolved, found, kernels.boots, results, argv)
     try:
-        writer = reopen(stored, resolved, place) if stored else new_run(resolved, place, results, argv)
-        try:
-            runner = Runner(resolved, [Leg()], lambda leg: place, writer, observer, stop)
-            status = runner.run(stored.rounds() if stored else ())
-        finally:
-            writer.close()
+        plan = kernels.legs(resolved.experiment.protocol.rounds)
+        runner = Runner(resolved, plan, _opener(resolved, writer.folder), writer, observer, stop)
+        status = runner.run(stored.rounds() if stored else ())
     finally:
-        place.close()
+        writer.close()
     return Ended(writer.folder, status, runner.failed)
+
+
+def _kernel(name: str) -> Kernel:
+    from testbed.kernels.store import find
+
+    return find(name).record()
+
+
+def _opener(resolved: Resolved, run: Path) -> Callable[[Leg], Place]:
+    """Opens the place of a leg: the running kernel, or a fresh boot of another."""
+    collect, limits = resolved.experiment.collect, resolved.experiment.protocol.noise
+
+    def open_place(leg: Leg) -> Place:
+        if leg.kernel is None:
+            return Here(collect, limits)
+        from testbed.kernels.place import VmPlace
+        from testbed.kernels.store import find
+
+        folder = _fresh(run / "vm", f"{leg.boot:02d}-{leg.kernel}")
+        return VmPlace(find(leg.kernel), folder, run, collect, limits)
+
+    return open_place
+
+
+def _fresh(parent: Path, name: str) -> Path:
+    """A name below `parent` that no earlier boot has: a boot never overwrites another's record."""
+    taken = {path.name for path in parent.glob(f"{name}*")}
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return parent / next(candidate for candidate in names if candidate not in taken)

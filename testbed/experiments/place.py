@@ -25,7 +25,9 @@ class PlaceLost(TestbedError):
 class Place(Protocol):
     """A kernel that can measure rounds. Closing it gives back what it holds."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
+
     raw: Path  # where raw output goes: the run's raw/
 
     def kernel(self) -> Kernel: ...

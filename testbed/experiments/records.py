@@ -83,6 +83,42 @@ class Tuple(Record):
     destination_port: int
 
 
+class Udp(Record):
+    packets: int
+    lost: int
+    jitter_us: float | None = Field(None, description="as the receiver estimated it (RFC 1889)")
+
+
+class FlowFigures(Record):
+    """One of several flows of a workload, or one stream of a flow."""
+
+    tool: str
+    source: str | None = Field(None, description="the client's node, where flows differ in it")
+    destination: str | None = Field(None, description="the server's node")
+    background: bool = Field(False, description="load beside the flows that are measured")
+    bits_per_second: float | None = None
+    retransmits: int | None = None
+    latency_us: dict[str, float] = Field(default_factory=dict)
+    tuple: Tuple | None = None
+
+
+class Sockets(Record):
+    """The columns of netperf's classic output, in bytes, as the sockets were at the start."""
+
+    receive: int | None = None
+    send: int | None = None
+    message: int | None = None
+
+
+class Zerocopy(Record):
+    """MSG_ZEROCOPY sends, by what their completions on the error queue said."""
+
+    sends: int
+    completions: int
+    copied: int = Field(description="completions of sends that the kernel copied after all")
+    enobufs: int = Field(0, description="sends refused because optmem was full; read and sent again")
+
+
 class Workload(Record):
     tool: str
     version: str = ""
@@ -94,6 +130,12 @@ class Workload(Record):
     congestion: str | None = None
     tuple: Tuple | None = None
     latency_us: dict[str, float] = Field(default_factory=dict, description="name -> microseconds")
+    transactions_per_second: float | None = Field(None, description="request/response pairs")
+    udp: Udp | None = None
+    flows: list[FlowFigures] = Field(default_factory=list, description="where there are several")
+    fairness: float | None = Field(None, description="Jain's index of the flows that are measured, 1 is fair")
+    sockets: Sockets | None = None
+    zerocopy: Zerocopy | None = None
     raw: list[str] = Field(default_factory=list, description="files below the run's folder")
 
 
@@ -163,6 +205,9 @@ class Kernel(Record):
     cmdline: str = ""
     series: list[Patch] = Field(default_factory=list)
     build_id: str | None = None
+    accelerator: str | None = Field(
+        None, description="what a VM of the run ran it with (kvm, tcg); None on the machine itself"
+    )
 
 
 class Machine(Record):
@@ -191,6 +236,7 @@ class Run(Record):
     argv: list[str] = Field(default_factory=list)
     machine: Machine = Field(default_factory=Machine)
     kernels: dict[str, Kernel] = Field(default_factory=dict)
+    boots: int = Field(1, description="of each kernel, where the run boots kernels")
     tools: dict[str, str] = Field(default_factory=dict)
     states: dict[str, dict[str, Any]] = Field(default_factory=dict, description="name -> the resolved state")
     skipped: dict[str, str] = Field(default_factory=dict, description="state -> why it was not run")

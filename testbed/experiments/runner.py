@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -13,7 +13,7 @@ from testbed.evidence.machine import machine, tool_versions
 from testbed.experiments.estimate import least_seconds
 from testbed.experiments.measure import Task
 from testbed.experiments.place import Place, PlaceLost
-from testbed.experiments.records import Round, Run, Status
+from testbed.experiments.records import Kernel, Round, Run, Status
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order
 from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
@@ -104,8 +104,14 @@ class Runner:
     _number: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        several = len({leg.kernel for leg in self.legs}) > 1
-        self.progress = Progress(self.resolved.comparisons(), by_kernel=several)
+        kernels = list(dict.fromkeys(leg.kernel for leg in self.legs))
+        self.progress = Progress(self.resolved.comparisons(), by_kernel=len(kernels) > 1)
+        if self.progress.by_kernel:
+            self.progress.comparisons = [
+                (f"{state}@{kernels[0]}", f"{state}@{other}")
+                for state in self.resolved.states
+                for other in kernels[1:]
+            ]
 
     @property
     def rule(self) -> StoppingRule:
@@ -164,7 +170,7 @@ class _Bench:
         self.place = self.runner.open_place(self.leg)
         writer = self.runner.writer
         self.place.raw = writer.raw
-        if self.place.name not in writer.run.kernels:
+        if self.leg.kernel is not None:  # what only a booted kernel tells: version, command line
             writer.update(kernels={**writer.run.kernels, self.place.name: self.place.kernel()})
 
     def runnable_states(self) -> list[ResolvedState]:
@@ -255,7 +261,9 @@ class _Bench:
         return [named[name] for name in block_order(list(named), self.runner.writer.run.seed, block)]
 
 
-def new_run(resolved: Resolved, place: Place, results: Path, argv: Sequence[str]) -> RunWriter:
+def new_run(
+    resolved: Resolved, kernels: Mapping[str, Kernel], boots: int, results: Path, argv: Sequence[str]
+) -> RunWriter:
     """A fresh run's folder, with everything that is known before the first round."""
     seed = resolved.experiment.protocol.seed
     first = next(iter(resolved.states.values()))
@@ -269,41 +277,43 @@ def new_run(resolved: Resolved, place: Place, results: Path, argv: Sequence[str]
         seed=secrets.randbelow(2**32) if seed is None else seed,
         argv=list(argv),
         machine=machine(),
-        kernels={place.name: place.kernel()},
+        kernels=dict(kernels),
+        boots=boots,
         tools=tool_versions(),
         states={name: state.as_record() for name, state in resolved.states.items()},
     )
     return RunWriter.create(results, run)
 
 
-def reopen(stored: StoredRun, resolved: Resolved, place: Place) -> RunWriter:
+def reopen(stored: StoredRun, resolved: Resolved, kernels: Mapping[str, Kernel]) -> RunWriter:
     """Go on writing a run. InputError when it would not be the same run any more."""
-    differing = differences(stored.run, resolved, place)
+    differing = differences(stored.run, resolved, kernels)
     if differing:
         raise InputError(f"{stored.folder}: cannot resume: {'; '.join(differing)}; start a new run")
     if stored.run.status == "complete":
         raise InputError(f"{stored.folder}: the run is complete; nothing to resume")
-    run = stored.run.model_copy(update={"status": "running", "finished": None})
+    run = stored.run.model_copy(update={"status": "running", "finished": None, "skipped": {}})
     return RunWriter(stored.folder, run)
 
 
-def differences(run: Run, resolved: Resolved, place: Place) -> list[str]:
-    """What keeps a run from being continued here, in words."""
-    here = place.kernel()
-    known = run.kernels.get(place.name)
+def differences(run: Run, resolved: Resolved, kernels: Mapping[str, Kernel]) -> list[str]:
+    """What keeps a run from being continued with these kernels, in words."""
     reasons = []
-    if known is None or (known.version, known.config_sha256) != (here.version, here.config_sha256):
-        recorded = ", ".join(kernel.release for kernel in run.kernels.values())
-        reasons.append(f"the run's kernel is {recorded}, this one is {here.release} {here.version}")
+    if _identity(run.kernels) != _identity(kernels):
+        recorded, now_ = (", ".join(sorted(each)) for each in (run.kernels, kernels))
+        reasons.append(f"its kernels differ: the run's are {recorded}, here are {now_}, or another build")
     states = {name: state.as_record() for name, state in resolved.states.items()}
-    changed = sorted(
-        name for name in states.keys() | run.states.keys() if states.get(name) != run.states.get(name)
-    )
+    every = states.keys() | run.states.keys()
+    changed = sorted(name for name in every if states.get(name) != run.states.get(name))
     if changed:
         reasons.append(f"these states differ: {', '.join(changed)}")
     if run.experiment.get("protocol") != resolved.as_record().get("protocol"):
         reasons.append("the protocol differs")
     return reasons
+
+
+def _identity(kernels: Mapping[str, Kernel]) -> set[tuple[str, str, str | None]]:
+    return {(name, kernel.release, kernel.config_sha256) for name, kernel in kernels.items()}
 
 
 def rebuild(stored: StoredRun) -> Resolved:
