@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from testbed.evidence.spec import CollectSpec
+from testbed.experiments.expect import parse
 from testbed.topology.settings import Settings
 from testbed.yamlfile import mistake
 
@@ -165,6 +166,11 @@ class Experiment(Variation):
                     raise mistake(
                         f"'{name}' is not a state; the states are {', '.join(names)}", "compare", index
                     )
+        for index, entry in enumerate(self.expect):
+            try:
+                parse([entry], list(names))
+            except ValueError as error:
+                raise mistake(str(error), "expect", index) from None
         return self
 
     def variations(self) -> dict[str, list[Variation]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from testbed.experiments.expect import judge, parse
 from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.explain import explained
@@ -65,6 +66,13 @@ class ComparisonData(Part):
     drift: DriftData | None = Field(description="of both states' values over the order of execution")
 
 
+class ExpectationData(Part):
+    expectation: str
+    state: str
+    holds: bool | None = Field(description="null where the rounds cannot tell; that is not met either")
+    found: str
+
+
 class RoundCounts(Part):
     valid: int
     invalid: int
@@ -85,6 +93,7 @@ class ReportData(Part):
     problems: list[str] = Field(description="what a reader must know first: interrupted, broken lines")
     states: dict[str, dict[str, MetricSummary]] = Field(description="state -> metric -> summary")
     comparisons: list[ComparisonData]
+    expectations: list[ExpectationData]
     rounds: dict[str, RoundCounts]
     headers: dict[str, str] = Field(description="state -> its settings in one line")
     invalid: list[InvalidRound]
@@ -118,6 +127,7 @@ def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
     gathered = gather(rounds, run)
     states = gathered.states
     summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
+    comparisons = _comparisons(states, summaries, compared_states(run, states))
     headers = state_headers(run)
     data = ReportData(
         schema=SCHEMA,
@@ -126,7 +136,8 @@ def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
         status=run.status,
         problems=[*_status_notes(run, states), *problems],
         states=summaries,
-        comparisons=_comparisons(states, summaries, compared_states(run, states)),
+        comparisons=comparisons,
+        expectations=_expectations(run, states, summaries, comparisons),
         rounds={name: _counts(held) for name, held in states.items()},
         headers={name: headers.get(held.state, "") for name, held in states.items()},
         invalid=_invalid(states.values()),
@@ -238,6 +249,29 @@ def _comparison(metric: str, a: str, b: str, result: Comparison, series: Sequenc
         verdict=result.verdict,
         drift=None if found is None else DriftData(change=found.change, p=found.p),
     )
+
+
+def _expectations(
+    run: Run,
+    states: Mapping[str, StateRounds],
+    summaries: Mapping[str, dict[str, MetricSummary]],
+    comparisons: Sequence[ComparisonData],
+) -> list[ExpectationData]:
+    """The experiment's expectations of the states that could run, on each kernel that ran them."""
+    asked = parse(run.experiment.get("expect") or [], list(run.states))
+    asked = [one for one in asked if one.state not in run.skipped and one.over not in run.skipped]
+    judged = []
+    kernels = dict.fromkeys(held.kernel for held in states.values())
+    for kernel in kernels:
+        here = {held.state: summaries[name] for name, held in states.items() if held.kernel == kernel}
+        on = f" on {kernel}" if len(kernels) > 1 else ""
+        for one in judge(asked, here, comparisons):
+            judged.append(
+                ExpectationData(
+                    expectation=f"{one.expectation}{on}", state=one.state, holds=one.holds, found=one.found
+                )
+            )
+    return judged
 
 
 def _counts(held: StateRounds) -> RoundCounts:

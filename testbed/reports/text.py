@@ -25,6 +25,7 @@ def text_report(report: Report) -> str:
         _explained(data),
         _states_table(data),
         _comparison_table(data),
+        _expectations(data),
         wrapped(data.method),
         _repeat(data),
     ]
@@ -161,6 +162,17 @@ def _remarks(shown: Sequence[ComparisonData]) -> list[str]:
             f"p {p_value(one.drift.p)}); pairs within blocks are not biased by it."
         )
     return [line for text in lines for line in wrapped(text, indent="  ")]
+
+
+def _expectations(data: ReportData) -> list[str]:
+    """Each expectation with what was found, those that are not met first."""
+    words = {True: "met", False: "NOT MET", None: "NOT SHOWN"}
+    held = sorted(data.expectations, key=lambda one: one.holds is True)
+    return [
+        line
+        for one in held
+        for line in wrapped(f"{words[one.holds]}: {one.expectation} (found {one.found})", indent="  ")
+    ]
 
 
 def _repeat(data: ReportData) -> list[str]:

@@ -1,0 +1,104 @@
+"""Expectations: what they mean, what they refuse."""
+
+import pytest
+from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
+
+from testbed.experiments.expect import parse, report_metric
+from testbed.reports.data import make_report
+from testbed.reports.text import text_report
+
+SIDE = "server:veth0"
+
+
+def judged(condition, *, who="a", rounds=None):
+    """(holds, found) of one expectation over two rounds with sizes 862 (in one of them) and 512094."""
+    if rounds is None:
+        sizes = ({862: 10, 512094: 100}, {512094: 102})
+        rounds = [
+            made_round(i, "a", i, (40 + i) * 1e9, packet_sizes=packets(SIDE, "rx", held), kernel_log=[])
+            for i, held in enumerate(sizes)
+        ]
+    states = {"a": made_state(), "b": made_state()}
+    run = made_run(states, experiment={"name": "made", "compare": [["a", "b"]], "expect": [{who: condition}]})
+    (one,) = make_report(run, rounds).data.expectations
+    return one.holds, one.found
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ({f"{SIDE}.rx.512094.packets": "> 100"}, True),
+        ({f"{SIDE}.rx.512094.packets": "> 101"}, False),
+        ({f"{SIDE}.rx.862.packets": "== 0"}, False),
+        ({f"{SIDE}.rx.862.packets": "<= 5"}, True),
+        ({f"{SIDE}.rx.999.packets": "== 0"}, True),
+        ({f"{SIDE}.rx.512094.share": ">= 99.9%"}, True),
+        ({f"{SIDE}.rx.999.share": "< 1%"}, True),
+        ({f"{SIDE}.rx.largest_size": "== 512094"}, True),
+        ({"bits_per_second": "> 40G"}, True),
+        ({"bits_per_second": "!= 40G"}, False),
+        ({"kernel_log": "== 0"}, True),
+        ({"retransmits": "< 1"}, True),
+    ],
+)
+def test_a_state_is_judged_by_its_figures(condition, holds):
+    assert judged(condition)[0] is holds
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ({"cpu_s_per_gb": "< 1"}, "no round has this figure"),
+        ({"client:veth0.rx.86.packets": "== 0"}, "no round has this figure"),
+        ({"client:veth0.rx.86.share": "== 0"}, "no packets were counted there"),
+    ],
+)
+def test_a_figure_that_was_not_measured_shows_nothing(condition, found):
+    assert judged(condition) == (None, found)
+
+
+@pytest.mark.parametrize(
+    ("who", "condition", "holds"),
+    [
+        ("b / a", "> 1.05", True),
+        ("b / a", "< 1.05", False),
+        ("b / a", "> 1.10", None),
+        ("a / b", "< 0.95", True),
+    ],
+)
+def test_a_ratio_is_judged_by_its_whole_interval(who, condition, holds):
+    rounds = blocks_of(["a", "b"], {"a": sample_with(8, 100e9, 1e9), "b": sample_with(8, 110e9, 1e9, 2)})
+    assert judged({"bits_per_second": condition}, who=who, rounds=rounds)[0] is holds
+
+
+def test_a_star_is_every_state():
+    assert [one.state for one in parse([{"*": {"kernel_log": "== 0"}}], ["a", "b"])] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"c": {"retransmits": "< 1"}}, "'c' is not a state; the states are a, b"),
+        ({"a / c": {"retransmits": "< 1"}}, "'c' is not a state"),
+        ({"a": {"bits_per_secnd": "> 1"}}, "unknown metric 'bits_per_secnd', did you mean 'bits_per_second'"),
+        ({"a": {f"{SIDE}.rx.862": "== 0"}}, "unknown metric"),
+        ({"a": {"retransmits": "few"}}, "expected a condition such as"),
+        ({"a": "retransmits"}, "expected a mapping"),
+    ],
+)
+def test_what_cannot_be_expected_is_refused_in_words(entry, message):
+    with pytest.raises(ValueError, match=message):
+        parse([entry], ["a", "b"])
+
+
+def test_names_of_devices_may_hold_dots():
+    assert report_metric("server:eth0.100.rx.1514.packets") == "server:eth0.100 rx 1514"
+    assert report_metric("server:eth0.100.drops") == "server:eth0.100 drops"
+
+
+def test_expectations_of_skipped_states_are_left_out_and_the_text_names_the_others():
+    expect = [{"*": {"retransmits": "== 0"}}, {"a": {"bits_per_second": "> 2"}}]
+    states = {"a": made_state(), "b": made_state()}
+    run = made_run(states, experiment={"name": "made", "expect": expect}, skipped={"b": "no such MTU"})
+    text = text_report(make_report(run, [made_round(0, "a", 0, 1.0)]))
+    assert "NOT MET: a: bits_per_second > 2 (found mean 1)\nmet: a: retransmits == 0 (found 0)" in text
