@@ -9,6 +9,7 @@ from testbed.errors import TestbedError
 from testbed.evidence.build import OBJECT
 from testbed.evidence.libbpf import Link, Map, Object
 from testbed.evidence.sizes import SizeKey, Sizes
+from testbed.nodes.node import Node
 
 PROGRAMS = ("receive", "transmit", "take_back")
 KEY = struct.Struct("=IIIHHBBxx")  # struct size_key
@@ -19,7 +20,7 @@ _ZERO = _INDEX.pack(0)
 
 
 class BpfSizes:
-    """Loaded once for a run, attached for each round. Counts only inside the namespaces it is given."""
+    """Loaded once for a run, attached for each round. See sizes.SizeSource."""
 
     name = "bpf"
 
@@ -33,13 +34,12 @@ class BpfSizes:
         self._namespaces: list[int] = []
         self._lost_before = 0
 
-    def start(self, namespaces: Collection[int]) -> None:
-        """Count from now on in `namespaces` (inode numbers), from zero."""
+    def start(self, nodes: Collection[Node]) -> None:
         self.stop()
         for _ in self._sizes.take():
             pass
         self._lost_before = self._lost_so_far()
-        for netns in namespaces:
+        for netns in {node.netns for node in nodes if node.netns is not None}:
             _set_bit(self._watched, netns, True)
             self._namespaces.append(netns)
         # take_back first, transmit last: no moment at which a refused attempt stays counted.
@@ -47,22 +47,18 @@ class BpfSizes:
             self._links.append(self._object.attach(program))
 
     def read(self) -> Sizes:
-        """Packets since `start`, of every device in the namespaces."""
         return decode(dict(self._sizes.items()))
 
     def lost(self) -> int:
-        """Packets since `start` that are not in `read`."""
         return self._lost_so_far() - self._lost_before
 
     def stop(self) -> None:
-        """Stop counting; idempotent. What was counted stays readable until the next `start`."""
         while self._links:
             self._links.pop().close()
         while self._namespaces:
             _set_bit(self._watched, self._namespaces.pop(), False)
 
     def close(self) -> None:
-        """Detach and unload; idempotent."""
         if self._links:
             self.stop()
         self._object.close()

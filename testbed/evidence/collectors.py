@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from testbed.errors import MissingCapability
+from testbed.evidence.af_packet import PacketSocketSizes
+from testbed.evidence.bpf_sizes import BpfSizes
 from testbed.evidence.collector import Collector
 from testbed.evidence.cpu import CpuUse
 from testbed.evidence.packet_sizes import PacketSizes
@@ -24,10 +26,13 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
 
 def _size_source(collect: CollectSpec) -> tuple[SizeSource | None, str | None]:
     """The source of packet sizes, and why it is not the first choice."""
-    from testbed.evidence.bpf_sizes import BpfSizes
-
     if collect.collector == "none":
-        return None, "not asked for"
+        return None, None
     if collect.collector == "af_packet":
-        raise MissingCapability("collector af_packet: not there yet, use bpf")
-    return BpfSizes(), None
+        return PacketSocketSizes(), "asked for"
+    try:
+        return BpfSizes(), None
+    except MissingCapability as error:
+        if collect.collector == "bpf":
+            raise
+        return PacketSocketSizes(), str(error)

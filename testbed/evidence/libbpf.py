@@ -160,6 +160,15 @@ def version() -> str:
     return str(library().libbpf_version_string().decode())
 
 
+def program_ids() -> set[int]:
+    """Ids of all BPF programs of this kernel, whoever loaded them. Needs root."""
+    found: set[int] = set()
+    position = c_uint32()
+    while library().bpf_prog_get_next_id(position, byref(position)) == 0:
+        found.add(position.value)
+    return found
+
+
 class _ProgInfo(ctypes.Structure):
     """struct bpf_prog_info of include/uapi/linux/bpf.h, as far as recursion_misses (Linux 5.12)."""
 
@@ -186,6 +195,7 @@ _SIGNATURES: list[tuple[str, Any, list[Any]]] = [
     ("bpf_map_update_elem", c_int, [c_int, c_char_p, c_char_p, c_longlong]),
     ("bpf_map_lookup_batch", c_int, _BATCH),
     ("bpf_map_lookup_and_delete_batch", c_int, _BATCH),
+    ("bpf_prog_get_next_id", c_int, [c_uint32, POINTER(c_uint32)]),
     ("bpf_obj_get_info_by_fd", c_int, [c_int, c_void_p, POINTER(c_uint32)]),
     ("libbpf_bpf_map_type_str", c_char_p, [c_int]),
     ("libbpf_num_possible_cpus", c_int, []),

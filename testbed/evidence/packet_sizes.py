@@ -50,7 +50,7 @@ class PacketSizes:
     def start(self, lab: Lab) -> None:
         self._round = None
         if self._source:
-            self._source.start({node.netns for node in lab.nodes.values() if node.netns is not None})
+            self._source.start(lab.nodes.values())
         before = settled(lab, self._source)
         self._round = _Round(lab, _by_place(lab), before)
 

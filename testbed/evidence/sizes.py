@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
+from testbed.nodes.node import Node
+
 
 class SizeKey(NamedTuple):
-    """What packets are told apart by. `size` in bytes with the link-layer header; gso_* as in the skb."""
+    """What packets are told apart by. `size` in bytes with the link-layer header; gso_* as in the skb.
+
+    gso_segs is 0 where gso_size is: TCP keeps a 1 there, other protocols a 0, and neither means anything.
+    """
 
     netns: int
     ifindex: int
@@ -22,12 +27,12 @@ Sizes = dict[SizeKey, int]
 
 
 class SizeSource(Protocol):
-    """Counts packets of network namespaces on this kernel."""
+    """Counts the packets of nodes whose network stack is this kernel's."""
 
     name: str
 
-    def start(self, namespaces: Collection[int]) -> None:
-        """Count from now on in `namespaces` (inode numbers), from zero."""
+    def start(self, nodes: Collection[Node]) -> None:
+        """Count from now on in the nodes of this kernel, from zero."""
         ...
 
     def read(self) -> Sizes:

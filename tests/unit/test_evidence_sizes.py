@@ -12,7 +12,7 @@ from testbed.topology.lab import LabDevice
 CLIENT = LabDevice("client", "veth0", "veth", 2)
 DEVICES = {(4026532387, 2): CLIENT}
 WRITE = SizeKey(4026532387, 2, True, 512094, 1428, 359, 17)
-ACK = SizeKey(4026532387, 2, False, 86, 0, 1, 0)
+ACK = SizeKey(4026532387, 2, False, 86, 0, 0, 0)
 
 
 def entry(key: SizeKey, *per_cpu: int) -> dict[bytes, bytes]:

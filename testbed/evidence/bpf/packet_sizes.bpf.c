@@ -113,7 +113,8 @@ static __always_inline void read_shared_info(struct size_key *key, const struct 
 	bpf_probe_read_kernel(head, sizeof(head), skb->head + skb->end);
 	key->nr_frags = head[frags];
 	key->gso_size = *(__u16 *)(head + size);
-	key->gso_segs = *(__u16 *)(head + segs);
+	/* Without GSO, TCP keeps a 1 there and others a 0: no difference worth a key. */
+	key->gso_segs = key->gso_size ? *(__u16 *)(head + segs) : 0;
 }
 
 static __always_inline int count(const struct sk_buff *skb, const struct net_device *dev, __u8 tx, __s64 step)

@@ -1,0 +1,238 @@
+"""Packet sizes of real flows: exact against the counters, whole flow and measured part, no leftovers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import MissingCapability
+from testbed.evidence import libbpf
+from testbed.evidence.af_packet import PacketSocketSizes
+from testbed.evidence.bpf_sizes import BpfSizes
+from testbed.evidence.collectors import collectors_for
+from testbed.evidence.packet_sizes import PacketSizes
+from testbed.evidence.spec import CollectSpec
+from testbed.topology.lab import open_lab
+
+pytestmark = pytest.mark.requires("bpf")
+
+HEADERS = 14 + 40 + 32
+LIMITS = ("gso_max_size", "gro_max_size", "gso_ipv4_max_size", "gro_ipv4_max_size")
+PROGRAM_NAMES = ("receive", "transmit", "take_back")
+
+
+@pytest.fixture
+def lab():
+    with open_lab("veth-pair") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def source():
+    source = BpfSizes()
+    yield source
+    source.close()
+
+
+def listen(address):
+    return socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+
+
+@contextmanager
+def connection(lab, family=6):
+    """A TCP connection from client to server, both ends in this process; the server's end is drained."""
+    address = lab.address("server", family)
+    with lab.nodes["server"].call(listen, address) as listener:
+        port = listener.getsockname()[1]
+        sender = lab.nodes["client"].call(socket.create_connection, (address, port))
+        receiver, _ = listener.accept()
+        drain = threading.Thread(target=read_to_end, args=(receiver,))
+        drain.start()
+        with sender:
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield sender
+        drain.join()
+
+
+def read_to_end(receiver):
+    with receiver:
+        while receiver.recv(1 << 20):
+            pass
+
+
+def packets(record, node, direction, size):
+    return sum(
+        entry.packets
+        for entry in record["packet_sizes"]
+        if (entry.node, entry.direction, entry.size) == (node, direction, size)
+    )
+
+
+def test_small_writes_are_counted_by_their_exact_size_at_both_ends(lab, source):
+    collector = PacketSizes(source)
+    collector.start(lab)
+    with connection(lab) as sender:
+        for _ in range(10):
+            sender.sendall(bytes(100))
+            time.sleep(0.001)
+    record = collector.stop()
+    assert record["counters_match"], record
+    assert record["packet_sizes_meta"].collector == "bpf"
+    assert packets(record, "client", "tx", HEADERS + 100) == 10
+    assert packets(record, "server", "rx", HEADERS + 100) == 10
+
+
+def test_bulk_flow_equals_the_counters_in_packets_and_bytes(lab, source):
+    lab.set({"*:veth0": {"gso_max_size": 524280, "gro_max_size": 524280}})
+    collector = PacketSizes(source)
+    collector.start(lab)
+    with connection(lab) as sender:
+        for _ in range(100):
+            sender.sendall(bytes(512000))
+    record = collector.stop()
+    assert record["counters_match"], record
+    largest = max(entry.size for entry in record["packet_sizes"])
+    assert largest > 65535
+    received = [e for e in record["packet_sizes"] if (e.node, e.direction) == ("server", "rx")]
+    counted = record["counters"]["server:veth0"]
+    assert sum(e.packets * e.size for e in received) == counted.rx_bytes
+    assert all(e.gso_size == 1428 for e in received if e.size > 1514)
+
+
+def test_measured_part_leaves_out_what_went_before(lab, source):
+    collector = PacketSizes(source)
+    collector.start(lab)
+    with connection(lab) as sender:
+        sender.sendall(bytes(200))
+        time.sleep(0.05)
+        collector.measuring()
+        sender.sendall(bytes(300))
+    record = collector.stop()
+    parts = {e.size: (e.packets, e.measured_packets) for e in record["packet_sizes"] if e.node == "server"}
+    assert parts[HEADERS + 200] == (1, 0)
+    assert parts[HEADERS + 300] == (1, 1)
+
+
+def test_rounds_do_not_see_each_other(source):
+    collector = PacketSizes(source)
+    for size in (150, 250):
+        with open_lab("veth-pair") as lab:
+            collector.start(lab)
+            with connection(lab) as sender:
+                sender.sendall(bytes(size))
+            record = collector.stop()
+            assert packets(record, "server", "rx", HEADERS + size) == 1
+            assert packets(record, "server", "rx", HEADERS + 400 - size) == 0
+
+
+def test_only_the_devices_asked_for_are_recorded_and_all_are_checked(lab, source):
+    collector = PacketSizes(source, devices=["server:*"])
+    collector.start(lab)
+    with connection(lab) as sender:
+        sender.sendall(b"x")
+    record = collector.stop()
+    assert {entry.node for entry in record["packet_sizes"]} == {"server"}
+    assert set(record["counters"]) == {"client:veth0", "server:veth0"}
+    assert record["counters_match"]
+
+
+def test_default_set_gives_the_fields_of_a_round(lab):
+    collectors = collectors_for(CollectSpec())
+    record = {}
+    try:
+        for collector in collectors:
+            collector.start(lab)
+        for collector in reversed(collectors):
+            record |= collector.stop()
+    finally:
+        for collector in collectors:
+            collector.close()
+    assert {"packet_sizes", "packet_sizes_meta", "counters", "counters_match", "cpu"} <= set(record)
+    assert len(record["cpu"].per_core) == os.cpu_count()
+
+
+def histogram(record):
+    """Packets by what both sources can see; without multicast listener reports, which come when they like."""
+    found = Counter()
+    for e in record["packet_sizes"]:
+        if e.size != 110:
+            found[e.node, e.direction, e.size, e.gso_size, e.gso_segs] += e.packets
+    return found
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_packet_socket_gives_the_same_histogram_as_bpf(lab, source, family):
+    lab.set({"*:veth0": dict.fromkeys(LIMITS, 524280)})
+    collectors = [PacketSizes(source), PacketSizes(PacketSocketSizes())]
+    for collector in collectors:
+        collector.start(lab)
+    with connection(lab, family) as sender:
+        for _ in range(20):
+            sender.sendall(bytes(512000))
+    by_bpf, by_socket = (collector.stop() for collector in collectors)
+    collectors[1].close()
+    assert by_socket["packet_sizes_meta"].collector == "af_packet"
+    assert by_socket["packet_sizes_meta"].lost == 0
+    assert by_socket["counters_match"]
+    assert max(entry.size for entry in by_socket["packet_sizes"]) > 400_000
+    if by_bpf["counters_match"]:
+        assert histogram(by_bpf) == histogram(by_socket)
+
+
+def test_packet_socket_takes_over_where_bpf_cannot_run(monkeypatch):
+    def refuse(self):
+        raise MissingCapability("this kernel has no BTF")
+
+    monkeypatch.setattr(BpfSizes, "__init__", refuse)
+    (sizes,) = collectors_for(CollectSpec(cpu=False))
+    with open_lab("veth-pair") as lab:
+        sizes.start(lab)
+        meta = sizes.stop()["packet_sizes_meta"]
+    sizes.close()
+    assert (meta.collector, meta.reason) == ("af_packet", "this kernel has no BTF")
+    with pytest.raises(MissingCapability, match="no BTF"):
+        collectors_for(CollectSpec(collector="bpf"))
+
+
+def loaded_programs(pid):
+    """Ids of the BPF programs that the process `pid` holds."""
+    found = set()
+    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
+        lines = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        if "prog_id" in lines:
+            found.add(int(lines["prog_id"]))
+    return found
+
+
+HOLD = """
+import time
+from testbed.evidence.bpf_sizes import BpfSizes
+source = BpfSizes()
+source.start([])
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed_process_leaves_no_program():
+    process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    held = loaded_programs(process.pid)
+    assert len(held) == len(PROGRAM_NAMES)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not held & all_programs(), "programs outlive the process that loaded them"
+
+
+def all_programs():
+    """Ids of every BPF program of this kernel, once those of ended processes had a moment to go."""
+    time.sleep(0.2)
+    return libbpf.program_ids()
