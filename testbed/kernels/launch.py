@@ -90,7 +90,7 @@ def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path
     script = qemu.supervisor(machine, qemu.daemons(machine, daemon, help_text))
     with (folder / "qemu.log").open("ab") as log:
         supervisor = subprocess.Popen(
-            [*_own_namespaces(), "sh", "-c", script],
+            [*own_namespaces(), "sh", "-c", script],
             stdin=alive,
             stdout=log,
             stderr=log,
@@ -119,7 +119,7 @@ def _settings(kernel: BuiltKernel, folder: Path, shared: Path) -> dict[str, str]
     }
 
 
-def _own_namespaces() -> list[str]:
+def own_namespaces() -> list[str]:
     """How to enter namespaces of one's own, whose first process ends all others when it ends."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
