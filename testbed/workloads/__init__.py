@@ -8,9 +8,10 @@ from typing import Any
 from testbed import yamlfile
 from testbed.errors import InputError
 from testbed.workloads.iperf3 import Iperf3
+from testbed.workloads.netperf import Netperf
 from testbed.workloads.tool import Options, Tool
 
-TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in (Iperf3(),)}
+TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in (Iperf3(), Netperf())}
 
 
 def parse_options(raw: Mapping[str, Any]) -> Options:

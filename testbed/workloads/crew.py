@@ -105,15 +105,16 @@ class Crew:
             self._take(min(left, _POLL_S) if silent else left)
         return True
 
-    def wait_for_end(self, deadline: float, settle: float) -> None:
-        """Take in output until every process has ended.
+    def wait_for_end(self, endless: Collection[Member], deadline: float, settle: float) -> None:
+        """Take in output until every process has ended but the `endless`, which are killed then.
 
         Once one has ended, the others get `settle` seconds at most. What runs
         after that, or after `deadline`, is killed.
         """
+        awaited = [member for member in self.members if member not in endless]
         self.wait_until(lambda: any(member.ended for member in self.members), deadline)
         deadline = min(deadline, time.monotonic() + settle)
-        self.wait_until(lambda: all(member.ended for member in self.members), deadline)
+        self.wait_until(lambda: all(member.ended for member in awaited), deadline)
         self.kill()
 
     def kill(self) -> None:

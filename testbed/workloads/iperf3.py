@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import time
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,18 +12,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
-from testbed.experiments.records import ProcessUse, Workload
+from testbed.experiments.records import Workload
 from testbed.topology.lab import Lab
 from testbed.workloads import iperf3_worker
-from testbed.workloads.crew import Crew, Member
-from testbed.workloads.iperf3_result import error_of, fill, measured_seconds, parse_result
-from testbed.workloads.listening import listens
+from testbed.workloads.flow import Flow, destination, run_flows
+from testbed.workloads.iperf3_result import read
 from testbed.workloads.tool import Hooks, Options, Outcome
 from testbed.workloads.units import BitRate, Bytes, Port
 from testbed.yamlfile import mistake
 
-_READY_S = 10.0  # for both ends to load libiperf and the server to listen
-_SETTLE_S = 3.0  # between the ends of the two processes
 # What this module says itself, what would print elsewhere, and what ends the process.
 _RESERVED = (
     {"-c", "--client", "-s", "--server", "-p", "--port", "-1", "--one-off", "-D", "--daemon"}
@@ -37,9 +33,6 @@ class Iperf3Options(Options):
     """One iperf3 test. What is not given is libiperf's default; `args` holds its other options."""
 
     tool: Literal["iperf3"] = "iperf3"
-    address: str | None = Field(
-        None, description="where the client connects to; the first address of `to` when absent"
-    )
     port: Port = Field(5201, description="the server's port (-p)")
     client_port: Port | None = Field(
         40001, description="the client's port (--cport), the next ones for further streams; null for any"
@@ -68,9 +61,6 @@ class Iperf3Options(Options):
         default_factory=list, description="further options of the client, as on its command line"
     )
     server_args: list[str] = Field(default_factory=list, description="further options of the server")
-    timeout: float = Field(
-        10.0, gt=0, description="seconds beyond omit and duration after which the test is given up"
-    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Iperf3Options:
@@ -154,99 +144,27 @@ class Iperf3:
         raw_name: str,
     ) -> Outcome:
         """One test. Both ends start at the same time; the client connects when the server listens."""
-        address = options.address or lab.address(options.to, options.family)
+        flow = self.flow(lab, options)
+        (outcome,) = run_flows(lab, [flow], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
+        return outcome
+
+    def flow(self, lab: Lab, options: Iperf3Options) -> Flow:
+        """What to start for `options`, and how to read what it prints."""
+        address = destination(lab, options)
         workload = Workload(
             tool=self.name,
             client_argv=["iperf3", *client_options(options, address)],
             server_argv=["iperf3", *server_options(options)],
             congestion=None if options.udp else options.congestion,
         )
-        with Crew() as crew:
-            server = crew.start(
-                lab.nodes[options.to],
-                _worker(server_options(options)),
-                role="server",
-                cpus=cpus.get(options.to),
-            )
-            client = crew.start(
-                lab.nodes[options.from_],
-                _worker(client_options(options, address)),
-                role="client",
-                cpus=cpus.get(options.from_),
-                talk=True,
-            )
-            trouble = _drive(crew, client, server, lab, options, hooks)
-            outputs = {
-                member.role: bytes(member.output).removeprefix(_STARTED) for member in (client, server)
-            }
-            results = {role: parse_result(output) for role, output in outputs.items()}
-            words = [_words(member, results[member.role]) for member in (client, server)]
-            reason = "; ".join(filter(None, [*words, trouble])) or None
-            processes = {
-                member.role: ProcessUse(user_s=member.ended.user_s, system_s=member.ended.system_s)
-                for member in (client, server)
-                if member.ended
-            }
-            pids = {member.role: member.process.pid for member in (client, server)}
-        workload = workload.model_copy(update={"raw": _keep(outputs, raw, raw_name)})
-        if results["client"]:
-            workload = fill(workload, results["client"])
-        if reason is None and workload.bits_per_second is None:
-            reason = "client: iperf3 ended without a result"
-        return Outcome(workload, reason, measured_seconds(results["client"]), processes, pids)
-
-
-_STARTED = b"started\n"
-
-
-def _drive(
-    crew: Crew, client: Member, server: Member, lab: Lab, options: Iperf3Options, hooks: Hooks
-) -> str | None:
-    """Take the two through the test; a reason that neither of them would give."""
-    node = lab.nodes[options.to]
-
-    def ready() -> bool:
-        return bool(client.ended or server.ended) or node.call(listens, server.process.pid, options.port)
-
-    if not crew.wait_until(ready, time.monotonic() + _READY_S, silent=True):
-        return f"server: port {options.port} does not listen after {_READY_S:g} s"
-    if server.ended or client.ended:
-        return None  # it says why itself
-    client.tell(b"go\n")
-
-    def begun() -> bool:
-        return bool(client.ended) or client.output.startswith(_STARTED)
-
-    if not crew.wait_until(begun, time.monotonic() + options.timeout):
-        return f"client: the test did not start within {options.timeout:g} s"
-    start = time.monotonic()
-    if not crew.wait_until(lambda: client.ended is not None, start + options.omit):
-        hooks.measuring()
-    crew.wait_for_end(start + options.omit + options.duration + options.timeout, _SETTLE_S)
-    if client.killed:
-        return f"client: no result {options.timeout:g} s after the end of the test, killed"
-    return None
-
-
-def _words(member: Member, result: Mapping[str, object]) -> str | None:
-    """What went wrong with this end: in libiperf's words first, else how its process ended."""
-    lines = member.errors()
-    words = error_of(result) or (lines[0].removeprefix("iperf3: ") if lines else None)
-    if member.killed:
-        return f"{member.role}: {words}" if words else None
-    words = words or member.how_it_ended()
-    return f"{member.role}: {words}" if words else None
-
-
-def _keep(outputs: Mapping[str, bytes], raw: Path, raw_name: str) -> list[str]:
-    """Write each end's JSON as libiperf gave it; the files' names below the run's folder."""
-    kept = []
-    for role, output in outputs.items():
-        if output:
-            path = raw / f"{raw_name}-iperf3-{role}.json"
-            path.write_bytes(output)
-            kept.append(f"{raw.name}/{path.name}")
-    return kept
+        return Flow(
+            options=options,
+            client=_worker(client_options(options, address)),
+            server=_worker(server_options(options)),
+            port=options.port,
+            read=lambda client, server: read(workload, client, server),
+            suffix="json",
+        )
 
 
 def _worker(options: list[str]) -> list[str]:

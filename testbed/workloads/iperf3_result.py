@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.experiments.records import Tuple, Workload
+from testbed.experiments.records import FlowFigures, Tuple, Udp, Workload
+from testbed.workloads.flow import Reading
+
+_Part = Mapping[str, Any]
 
 
-def parse_result(text: bytes) -> dict[str, Any]:
+def read(workload: Workload, client: bytes, server: bytes) -> Reading:
+    """The client's figures added to `workload`, and both ends' own words about what went wrong."""
+    results = {"client": _parse(client), "server": _parse(server)}
+    errors = {role: _error(result) for role, result in results.items()}
+    received = _received(results["client"])
+    return Reading(
+        workload=_filled(workload, results["client"]) if results["client"] else workload,
+        measured_s=float(received[0].get("seconds", 0.0)) if received else 0.0,
+        errors={role: error for role, error in errors.items() if error},
+    )
+
+
+def _parse(text: bytes) -> dict[str, Any]:
     """The JSON object that one end printed; empty when it printed none, or not all of it."""
     try:
         result = json.loads(text)
@@ -18,58 +33,79 @@ def parse_result(text: bytes) -> dict[str, Any]:
     return result if isinstance(result, dict) else {}
 
 
-def error_of(result: Mapping[str, Any]) -> str | None:
-    """libiperf's own words about what went wrong. Up to 3.12 only the JSON holds them."""
+def _error(result: _Part) -> str | None:
+    """libiperf's words. Up to 3.12 only the JSON holds them, with exit status 0."""
     error = result.get("error")
     return None if error is None else str(error).removeprefix("error - ").strip()
 
 
-def measured_seconds(result: Mapping[str, Any]) -> float:
-    """The receiver's seconds that count, without the omitted ones."""
-    return float(_received(result)[0].get("seconds", 0.0)) if _received(result) else 0.0
-
-
-def fill(workload: Workload, result: Mapping[str, Any]) -> Workload:
-    """`workload` with the client's figures. What arrived counts, summed over streams and directions."""
-    received, sent = _received(result), _sent(result)
-    end = result.get("end", {})
+def _filled(workload: Workload, result: _Part) -> Workload:
+    """What arrived counts, summed over streams and directions."""
+    received = _received(result)
     return workload.model_copy(
         update={
             "version": str(result.get("start", {}).get("version", "")).removeprefix("iperf "),
             "bits_per_second": sum(part["bits_per_second"] for part in received) if received else None,
             "bytes": sum(part["bytes"] for part in received) if received else None,
-            "retransmits": _total(sent, "retransmits"),
-            "congestion": end.get("sender_tcp_congestion"),
-            "tuple": _tuple(result),
+            "retransmits": _total(_sums(result, "sum_sent"), "retransmits"),
+            "congestion": result.get("end", {}).get("sender_tcp_congestion"),
+            "tuple": next(iter(_tuples(result).values()), None),
+            "udp": _udp(received),
+            "flows": _streams(result),
         }
     )
 
 
-def _received(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _received(result: _Part) -> list[_Part]:
+    # Before 3.15 or so a UDP test has one `sum`, with the receiver's losses taken off below.
+    return _sums(result, "sum_received") or _sums(result, "sum")
+
+
+def _sums(result: _Part, name: str) -> list[_Part]:
+    """The sums of that name: one, or two with --bidir."""
     end = result.get("end", {})
-    names = ("sum_received", "sum_received_bidir_reverse")
-    parts = [end[name] for name in names if end.get(name)]
-    return parts or [end[name] for name in ("sum", "sum_bidir_reverse") if end.get(name)]
+    return [end[key] for key in (name, f"{name}_bidir_reverse") if end.get(key)]
 
 
-def _sent(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    end = result.get("end", {})
-    return [end[name] for name in ("sum_sent", "sum_sent_bidir_reverse") if end.get(name)]
-
-
-def _total(parts: list[Mapping[str, Any]], key: str) -> int | None:
+def _total(parts: Sequence[_Part], key: str) -> int | None:
     counted = [part[key] for part in parts if key in part]
     return sum(counted) if counted else None
 
 
-def _tuple(result: Mapping[str, Any]) -> Tuple | None:
-    connected = result.get("start", {}).get("connected")
-    if not connected:
+def _udp(received: Sequence[_Part]) -> Udp | None:
+    if not received or "lost_packets" not in received[0]:
         return None
-    first = connected[0]
-    return Tuple(
-        source=first["local_host"],
-        source_port=first["local_port"],
-        destination=first["remote_host"],
-        destination_port=first["remote_port"],
-    )
+    packets = sum(part["packets"] for part in received)
+    lost = sum(part["lost_packets"] for part in received)
+    return Udp(packets=packets, lost=lost, jitter_us=max(part["jitter_ms"] for part in received) * 1000)
+
+
+def _streams(result: _Part) -> list[FlowFigures]:
+    """Figures of each stream, in iperf3's order."""
+    tuples = _tuples(result)
+    figures = []
+    for stream in result.get("end", {}).get("streams", []):
+        arrived = stream.get("receiver") or stream.get("udp") or {}
+        sent = stream.get("sender") or {}
+        figures.append(
+            FlowFigures(
+                tool="iperf3",
+                bits_per_second=arrived.get("bits_per_second"),
+                retransmits=sent.get("retransmits"),
+                tuple=tuples.get(arrived.get("socket", -1)),
+            )
+        )
+    return figures
+
+
+def _tuples(result: _Part) -> dict[int, Tuple]:
+    """libiperf's number of a stream's socket -> its addresses and ports."""
+    return {
+        stream["socket"]: Tuple(
+            source=stream["local_host"],
+            source_port=stream["local_port"],
+            destination=stream["remote_host"],
+            destination_port=stream["remote_port"],
+        )
+        for stream in result.get("start", {}).get("connected", [])
+    }

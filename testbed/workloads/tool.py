@@ -22,8 +22,14 @@ class Options(BaseModel):
     from_: str = Field(alias="from", description="the node that runs the client")
     to: str = Field(description="the node that runs the server")
     family: Literal[4, 6] = 6
+    address: str | None = Field(
+        None, description="where the client connects to; the first address of `to` when absent"
+    )
     duration: float = Field(10.0, gt=0, description="seconds that count, after the omitted ones")
     omit: float = Field(0.0, ge=0, description="seconds at the start that do not count")
+    timeout: float = Field(
+        10.0, gt=0, description="seconds beyond omit and duration after which the test is given up"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""iperf3 in real namespaces: what it measures, and what each kind of failure leaves in the record."""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from workload_lab import cut_the_cable, nothing, processes_in, run, send
+
+from testbed.errors import InputError
+from testbed.topology.lab import open_lab
+from testbed.workloads import TOOLS, parse_options
+from testbed.workloads.tool import Hooks
+
+pytestmark = pytest.mark.requires("iperf3")
+
+IPERF3 = {"tool": "iperf3", "length": "500K"}
+
+
+def test_a_round_is_recorded_with_its_fixed_tuple_and_named_congestion_control(tmp_path):
+    outcome = run(tmp_path, **IPERF3, omit=1)
+    workload = outcome.workload
+    assert outcome.reason is None
+    assert workload.congestion == "cubic"
+    assert workload.tuple.model_dump() == {
+        "source": "fd01::1",
+        "source_port": 40001,
+        "destination": "fd01::2",
+        "destination_port": 5201,
+    }
+    assert workload.bits_per_second == pytest.approx(workload.bytes * 8 / outcome.measured_s, rel=1e-3)
+    assert outcome.measured_s == pytest.approx(1, abs=0.3), "the omitted second does not count"
+    assert workload.version == TOOLS["iperf3"].version()
+    assert outcome.processes["client"].system_s > 0
+    assert outcome.processes["server"].system_s > 0
+
+
+def test_the_raw_json_of_both_ends_is_kept_as_libiperf_gave_it(tmp_path):
+    kept = run(tmp_path, **IPERF3, duration=2, interval=0.1, streams=8).workload.raw
+    names = ["00000-x-iperf3-client.json", "00000-x-iperf3-server.json"]
+    assert kept == [f"{tmp_path.name}/{name}" for name in names]
+    client, server = (json.loads((tmp_path / name).read_bytes()) for name in names)
+    assert len((tmp_path / names[0]).read_bytes()) > 65536, "more than a pipe holds"
+    assert client["start"]["cookie"] == server["start"]["cookie"]
+    assert client["start"]["test_start"]["blksize"] == 512_000
+
+
+def test_measuring_is_told_when_the_omitted_time_has_passed(tmp_path):
+    moments = []
+    began = time.monotonic()
+    run(tmp_path, **IPERF3, omit=1, at_start=lambda lab: moments.append(time.monotonic()))
+    ended = time.monotonic()
+    assert len(moments) == 1
+    assert moments[0] - began >= 1
+    assert ended - moments[0] >= 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"family": 4},
+        {"reverse": True, "nodelay": True},
+        {"udp": True, "bitrate": "100M", "length": 1400},
+        {"zerocopy": True, "mss": 1400, "tos": 16, "window": "1M", "bind_device": "veth0"},
+        {"fq_rate": "1G", "pacing_timer": 100, "args": ["--extra-data", "x", "--get-server-output"]},
+        {"client_port": None, "streams": 3},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_options_reach_the_library(tmp_path, options):
+    outcome = run(tmp_path, **IPERF3 | options)
+    assert outcome.reason is None
+    assert outcome.workload.bits_per_second > 0
+    assert len(outcome.workload.flows) == options.get("streams", 1)
+
+
+def test_bidir_adds_the_two_directions(tmp_path):
+    outcome = run(tmp_path, **IPERF3, bidir=True)
+    assert outcome.reason is None
+    parts = [flow.bits_per_second for flow in outcome.workload.flows]
+    assert len(parts) == 2
+    assert outcome.workload.bits_per_second == pytest.approx(sum(parts), rel=0.05)
+
+
+def test_processes_run_on_their_cpus_only(tmp_path):
+    seen = {}
+    with open_lab("veth-pair") as lab:
+
+        def look():
+            for node in ("client", "server"):
+                for pid in processes_in(lab.nodes[node]):
+                    status = Path(f"/proc/{pid}/status").read_text()
+                    seen[node] = status.split("Cpus_allowed_list:")[1].split()[0]
+
+        options = parse_options({**IPERF3, "from": "client", "to": "server", "duration": 1})
+        TOOLS["iperf3"].run(
+            lab, options, cpus={"client": [0], "server": [1]}, hooks=Hooks(look), raw=tmp_path, raw_name="x"
+        )
+    assert seen == {"client": "0", "server": "1"}
+
+
+def port_in_use(lab):
+    code = "import socket; s = socket.create_server(('::', 5201), family=10); print(flush=True); s.accept()"
+    lab.nodes["server"].start([sys.executable, "-c", code], role="squatter", stdout=-1).stdout.readline()
+
+
+FAILURES = {
+    "server killed": ({"at_start": send(signal.SIGKILL, "server")}, "server: ended by SIGKILL"),
+    "client killed": ({"at_start": send(signal.SIGKILL, "client")}, "client: ended by SIGKILL"),
+    "server silent": ({"at_start": send(signal.SIGSTOP, "server", 0)}, "client: no result 1 s after the end"),
+    "cable cut": ({"at_start": cut_the_cable}, "client: no result 1 s after the end"),
+    "port in use": ({"before": port_in_use}, "server: iperf3: error - unable to start listener"),
+    "option unknown": ({"args": ["--foo"]}, "client: iperf3: unrecognized option '--foo'"),
+    "server option": ({"server_args": ["--bar"]}, "server: iperf3: unrecognized option '--bar'"),
+    "no such control": ({"congestion": "nosuch"}, "client: unable to set TCP_CONGESTION"),
+    "refused": ({"address": "fd01::1"}, "client: unable to connect to server: Connection refused"),
+    "no route": ({"address": "fd09::1"}, "client: unable to connect to server: Network is unreachable"),
+    "no such device": ({"bind_device": "veth9"}, "client: unable to connect to server: No such device"),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_is_a_reason_in_the_tools_words_within_its_time(tmp_path, kind):
+    harm, words = FAILURES[kind]
+    began = time.monotonic()
+    outcome = run(tmp_path, **{**IPERF3, "timeout": 1, "before": nothing, **harm})
+    assert words in outcome.reason
+    assert "\n" not in outcome.reason
+    assert outcome.workload.bits_per_second is None
+    assert time.monotonic() - began < 10
+    for pid in outcome.pids.values():
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_name_that_the_client_cannot_resolve_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"client cannot resolve 'no-such-host\.invalid'"):
+        run(tmp_path, **IPERF3, address="no-such-host.invalid")

@@ -1,0 +1,49 @@
+"""netperf in real namespaces."""
+
+import signal
+
+import pytest
+from workload_lab import run, send
+
+pytestmark = pytest.mark.requires("netperf")
+
+
+def test_a_stream_names_its_congestion_control_ports_and_socket_sizes(tmp_path):
+    outcome = run(tmp_path, tool="netperf", length="128K", window="1M")
+    workload = outcome.workload
+    assert outcome.reason is None
+    assert workload.congestion == "cubic"
+    assert (workload.tuple.source_port, workload.tuple.destination_port) == (40001, 5301)
+    assert workload.sockets.message == 131072
+    assert workload.bits_per_second == pytest.approx(workload.bytes * 8 / outcome.measured_s, rel=0.02)
+    assert set(outcome.processes) == {"client", "server"}
+
+
+@pytest.mark.parametrize("test", ["TCP_MAERTS", "TCP_SENDFILE", "UDP_STREAM"])
+def test_every_stream_test_gives_a_throughput(tmp_path, test):
+    outcome = run(tmp_path, tool="netperf", test=test, family=4)
+    assert outcome.reason is None
+    assert outcome.workload.bits_per_second > 0
+
+
+@pytest.mark.parametrize("test", ["TCP_RR", "UDP_RR", "TCP_CRR"])
+def test_a_ping_pong_gives_latency_in_order(tmp_path, test):
+    outcome = run(tmp_path, tool="netperf", test=test)
+    assert outcome.reason is None
+    latency = outcome.workload.latency_us
+    assert 0 < latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
+    assert outcome.workload.transactions_per_second > 0
+
+
+def test_a_server_killed_in_the_middle_is_the_reason(tmp_path):
+    outcome = run(tmp_path, tool="netperf", at_start=send(signal.SIGKILL, "server"))
+    assert "server: ended by SIGKILL" in outcome.reason
+
+
+def test_an_option_that_netperf_does_not_know_is_told_in_its_words(tmp_path):
+    assert "invalid option" in run(tmp_path, tool="netperf", args=["-E"]).reason
+
+
+def test_a_congestion_control_that_the_kernel_lacks_makes_the_result_invalid(tmp_path):
+    reason = run(tmp_path, tool="netperf", congestion="nosuch").reason
+    assert reason.startswith("client: congestion control nosuch was refused, it used ")
