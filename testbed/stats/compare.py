@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev, variance
+from statistics import NormalDist, fmean, variance
 from typing import Literal
 
 from testbed.stats.rank import (
@@ -16,7 +16,7 @@ from testbed.stats.rank import (
     smallest_sign_flip_p,
 )
 from testbed.stats.student import t_quantile
-from testbed.stats.summary import t_interval
+from testbed.stats.summary import deviation, t_interval
 
 LEVEL = 0.05
 Verdict = Literal["b higher", "b lower", "no difference shown", "too few rounds"]
@@ -69,6 +69,32 @@ def compare_pairs(a: Sequence[float], b: Sequence[float]) -> Comparison:
         ),
         centre,
     )
+
+
+def half_width(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Half the width of the 95% interval of the ratio b/a over pairs; None while it cannot be known.
+
+    This is all that a rule that decides when to stop may look at.
+    """
+    if len(a) != len(b) or len(a) < 2 or not _all_positive(a, b):
+        return None
+    low, high = _exp(_interval([math.log(y / x) for x, y in zip(a, b, strict=True)]))
+    return (high - low) / 2
+
+
+def pairs_to_show(a: Sequence[float], b: Sequence[float], effect: float, power: float = 0.8) -> int | None:
+    """How many pairs in all would show a ratio of `effect` with this probability, by the spread so far.
+
+    None with fewer than two pairs, a 0 among the values, or an effect of 1. From the
+    paired t test's power with normal quantiles, n = ((z_0.975 + z_power) sd / log effect)^2,
+    and two pairs more for t's wider tails (Guenther 1981); never fewer than least_pairs().
+    """
+    if len(a) != len(b) or len(a) < 2 or not _all_positive(a, b) or effect <= 0 or effect == 1:
+        return None
+    logs = [math.log(y / x) for x, y in zip(a, b, strict=True)]
+    sd = deviation(logs, fmean(logs))
+    quantiles = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(power)
+    return max(least_pairs(), math.ceil((quantiles * sd / math.log(effect)) ** 2) + 2)
 
 
 def compare_unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison:
@@ -138,7 +164,8 @@ def _all_positive(*sides: Sequence[float]) -> bool:
 
 
 def _interval(differences: Sequence[float]) -> Interval:
-    return t_interval(n=len(differences), mean=fmean(differences), sd=stdev(differences))
+    mean = fmean(differences)
+    return t_interval(n=len(differences), mean=mean, sd=deviation(differences, mean))
 
 
 def _welch_interval(x: Sequence[float], y: Sequence[float]) -> Interval:
