@@ -1,11 +1,35 @@
-"""Interface counters: their difference over a round, and whether packet sizes agree with them. Pure."""
+"""Interface counters: their difference over a round, and whether packet sizes agree with them. Pure.
+
+Three rules, tried in turn for each device and direction:
+
+- plain: the same packets and the same bytes.
+- without Ethernet header: a veth whose peer takes packets by NAPI (its GRO is on)
+  counts them after their 14 bytes are pulled off (veth_xdp_rcv in drivers/net/veth.c).
+- merged by GRO: the device counted segments, and then they were merged. As many
+  segments, and as many bytes with one header of a plausible length for each.
+
+Where the device counted drops, packets on transmit may be more by as many: the
+driver dropped them after they had been seen.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from testbed.experiments.records import Counters, PacketSize
+
+ETHERNET_HEADER = 14
+# Ethernet, IPv4 and UDP; and a tunnel over IPv6 with options.
+SMALLEST_HEADERS, LARGEST_HEADERS = 42, 300
+
+
+@dataclass
+class Verdict:
+    """How they compare: the rule for each `node:device direction` that needed one, and what differs."""
+
+    rules: dict[str, str] = field(default_factory=dict)
+    mismatches: list[str] = field(default_factory=list)
 
 
 def difference(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Counters]:
@@ -21,22 +45,68 @@ def difference(before: Mapping[str, Counters], after: Mapping[str, Counters]) ->
     }
 
 
-def compare(sizes: Iterable[PacketSize], counters: Mapping[str, Counters]) -> list[str]:
-    """One line for each device and direction in which packets or bytes differ; empty when all agree."""
-    packets: dict[tuple[str, str], int] = defaultdict(int)
-    octets: dict[tuple[str, str], int] = defaultdict(int)
+def compare(
+    sizes: Iterable[PacketSize], counters: Mapping[str, Counters], merging: Collection[str] = ()
+) -> Verdict:
+    """Compare each place of `counters` in both directions. `merging`: the places whose GRO is on."""
+    seen: dict[tuple[str, str], list[PacketSize]] = {}
     for size in sizes:
-        where = f"{size.node}:{size.device}", size.direction
-        packets[where] += size.packets
-        octets[where] += size.packets * size.size
-    mismatches = []
+        seen.setdefault((f"{size.node}:{size.device}", size.direction), []).append(size)
+    verdict = Verdict()
     for place, counted in counters.items():
         for direction in ("rx", "tx"):
-            seen = packets[place, direction], octets[place, direction]
-            held = getattr(counted, f"{direction}_packets"), getattr(counted, f"{direction}_bytes")
-            if seen != held:
-                mismatches.append(
-                    f"{place} {direction}: {seen[0]} packets {seen[1]} bytes seen, "
-                    f"{held[0]} packets {held[1]} bytes counted"
-                )
-    return mismatches
+            _compare(seen.get((place, direction), []), place, direction, counted, place in merging, verdict)
+    return verdict
+
+
+def _compare(
+    sizes: Sequence[PacketSize],
+    place: str,
+    direction: str,
+    counted: Counters,
+    merging: bool,
+    verdict: Verdict,
+) -> None:
+    packets = sum(size.packets for size in sizes)
+    octets = sum(size.packets * size.size for size in sizes)
+    held = getattr(counted, f"{direction}_packets"), getattr(counted, f"{direction}_bytes")
+    if (packets, octets) == held:
+        return
+    where = f"{place} {direction}"
+    if (packets, octets - ETHERNET_HEADER * packets) == held:
+        verdict.rules[where] = "without Ethernet header"
+    elif merging and direction == "rx" and (headers := _headers_of_segments(sizes, *held)):
+        verdict.rules[where] = f"merged by GRO, segments with headers of {headers} bytes"
+    elif direction == "tx" and _dropped(sizes, packets - held[0], octets - held[1], counted.drops):
+        verdict.rules[where] = f"{packets - held[0]} dropped after they were seen"
+    else:
+        verdict.mismatches.append(
+            f"{where}: {packets} packets {octets} bytes seen, {held[0]} packets {held[1]} bytes counted"
+        )
+
+
+def _headers_of_segments(sizes: Sequence[PacketSize], packets: int, octets: int) -> int | None:
+    """Bytes of headers that each segment had, if the merged packets stand for what was counted."""
+    segments = sum(size.packets * max(1, size.gso_segs) for size in sizes)
+    added = segments - sum(size.packets for size in sizes)
+    if segments != packets or not added:
+        return None
+    merged = sum(size.packets * size.size for size in sizes)
+    for counted in (octets, octets + ETHERNET_HEADER * segments):
+        headers, rest = divmod(counted - merged, added)
+        if rest == 0 and SMALLEST_HEADERS <= headers <= LARGEST_HEADERS:
+            return headers if all(_may_have(size, headers) for size in sizes) else None
+    return None
+
+
+def _may_have(size: PacketSize, headers: int) -> bool:
+    """Whether a packet with so long headers falls into its number of segments."""
+    if size.gso_segs <= 1:
+        return True
+    return (size.gso_segs - 1) * size.gso_size < size.size - headers <= size.gso_segs * size.gso_size
+
+
+def _dropped(sizes: Sequence[PacketSize], packets: int, octets: int, drops: int) -> bool:
+    """Whether so many packets and bytes more than counted can be the device's drops."""
+    lengths = [size.size for size in sizes]
+    return 0 < packets <= drops and packets * min(lengths) <= octets <= packets * max(lengths)

@@ -80,16 +80,20 @@ class PacketSizes:
         seen = records(this.devices, this.before.sizes, this.at_measuring, after.sizes)
         lost = self._source.lost()
         checked = {place: counters[place] for place in _places(this.devices) if place in counters}
-        mismatches = compare(seen, checked)
-        invalid = [f"packet sizes differ from the counters: {text}" for text in mismatches]
+        verdict = compare(seen, checked)
+        if verdict.mismatches:
+            verdict = compare(seen, checked, merging=_merging(this.lab))
+        invalid = [f"packet sizes differ from the counters: {text}" for text in verdict.mismatches]
         if lost:
             invalid.append(f"packet sizes: {lost} packets lost by the collector")
         wanted = [size for size in seen if self._wants(size)]
         fields: dict[str, Any] = {
             "packet_sizes": wanted,
-            "packet_sizes_meta": PacketSizesMeta(collector=self._source.name, lost=lost, reason=self._reason),
+            "packet_sizes_meta": PacketSizesMeta(
+                collector=self._source.name, lost=lost, reason=self._reason, rules=verdict.rules
+            ),
             "counters": counters,
-            "counters_match": not mismatches,
+            "counters_match": not verdict.mismatches,
         }
         return fields | ({"invalid": invalid} if invalid else {})
 
@@ -152,6 +156,11 @@ def _by_place(lab: Lab) -> dict[Place, LabDevice]:
         if netns is not None:
             found[netns, device.ifindex] = device
     return found
+
+
+def _merging(lab: Lab) -> set[str]:
+    """The places whose GRO is on."""
+    return {place for place, held in lab.held().items() if held["features"].get("rx-gro")}
 
 
 def _places(devices: Mapping[Place, LabDevice]) -> list[str]:

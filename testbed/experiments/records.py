@@ -35,6 +35,10 @@ class PacketSizesMeta(Record):
     collector: Literal["bpf", "af_packet", "none"] = "none"
     lost: int = Field(0, description="events that found the map full or the ring overrun")
     reason: str | None = Field(None, description="why this collector and not the first choice")
+    rules: dict[str, str] = Field(
+        default_factory=dict,
+        description="`node:device direction` -> how it was compared with the counters, where not plainly",
+    )
 
 
 class Counters(Record):

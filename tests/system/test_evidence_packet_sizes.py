@@ -187,6 +187,24 @@ def test_packet_socket_gives_the_same_histogram_as_bpf(lab, source, family):
         assert histogram(by_bpf) == histogram(by_socket)
 
 
+def test_merged_packets_are_compared_by_the_rule_for_gro(lab, source):
+    """Software segmentation at the sender, GRO at the receiver: counters hold segments, sizes do not."""
+    lab.set({"client:veth0": {"features": {"tso": False, "gso": False}}})
+    lab.set({"server:veth0": {"features": {"gro": True}}})
+    collector = PacketSizes(source)
+    collector.start(lab)
+    with connection(lab) as sender:
+        for _ in range(10):
+            sender.sendall(bytes(512000))
+    record = collector.stop()
+    received = [e for e in record["packet_sizes"] if (e.node, e.direction) == ("server", "rx")]
+    assert sum(e.packets for e in received) < record["counters"]["server:veth0"].rx_packets
+    assert record["counters_match"], record["invalid"]
+    rules = record["packet_sizes_meta"].rules
+    assert rules["server:veth0 rx"].startswith("merged by GRO")
+    assert rules["client:veth0 tx"] == "without Ethernet header"
+
+
 def test_packet_socket_takes_over_where_bpf_cannot_run(monkeypatch):
     def refuse(self):
         raise MissingCapability("this kernel has no BTF")

@@ -3,10 +3,8 @@
 import struct
 
 from testbed.evidence.bpf_sizes import KEY, decode
-from testbed.evidence.counters import compare, difference
 from testbed.evidence.packet_sizes import records
 from testbed.evidence.sizes import SizeKey
-from testbed.experiments.records import Counters, PacketSize
 from testbed.topology.lab import LabDevice
 
 CLIENT = LabDevice("client", "veth0", "veth", 2)
@@ -52,36 +50,3 @@ def test_packets_from_before_the_round_and_of_other_devices_are_left_out():
 def test_records_stand_largest_first_within_each_direction():
     found = records(DEVICES, {}, {}, {WRITE._replace(size=862): 1, ACK: 1, WRITE: 1})
     assert [(r.direction, r.size) for r in found] == [("rx", 86), ("tx", 512094), ("tx", 862)]
-
-
-def size(direction: str, octets: int, packets: int) -> PacketSize:
-    return PacketSize(node="client", device="veth0", direction=direction, size=octets, packets=packets)
-
-
-def test_sums_equal_to_the_counters_match():
-    sizes = [size("tx", 512094, 2), size("tx", 86, 1), size("rx", 86, 3)]
-    counted = Counters(rx_packets=3, rx_bytes=258, tx_packets=3, tx_bytes=1024274)
-    assert compare(sizes, {"client:veth0": counted}) == []
-
-
-def test_one_missing_packet_is_named_with_its_place_and_figures():
-    counted = Counters(rx_packets=4, rx_bytes=344)
-    (mismatch,) = compare([size("rx", 86, 3)], {"client:veth0": counted})
-    assert mismatch == "client:veth0 rx: 3 packets 258 bytes seen, 4 packets 344 bytes counted"
-
-
-def test_packets_right_and_bytes_wrong_is_a_mismatch():
-    assert compare([size("rx", 100, 1)], {"client:veth0": Counters(rx_packets=1, rx_bytes=86)})
-
-
-def test_device_that_saw_nothing_and_counted_nothing_matches():
-    assert compare([], {"client:veth0": Counters()}) == []
-
-
-def test_difference_counts_from_zero_for_a_device_that_came_later():
-    before = {"client:veth0": Counters(rx_packets=10, drops=1)}
-    after = {"client:veth0": Counters(rx_packets=15, drops=1), "client:veth1": Counters(tx_bytes=7)}
-    assert difference(before, after) == {
-        "client:veth0": Counters(rx_packets=5),
-        "client:veth1": Counters(tx_bytes=7),
-    }

@@ -1,0 +1,97 @@
+"""Packet sizes against interface counters: which rule applies, and what is a mismatch."""
+
+from testbed.evidence.counters import compare, difference
+from testbed.experiments.records import Counters, PacketSize
+
+PLACE = "client:veth0"
+GRO = [PLACE]
+
+
+def size(direction, octets, packets, gso_size=0, gso_segs=0):
+    return PacketSize(
+        node="client",
+        device="veth0",
+        direction=direction,
+        size=octets,
+        gso_size=gso_size,
+        gso_segs=gso_segs,
+        packets=packets,
+    )
+
+
+def test_sums_equal_to_the_counters_match_plainly():
+    sizes = [size("tx", 512094, 2), size("tx", 86, 1), size("rx", 86, 3)]
+    counted = Counters(rx_packets=3, rx_bytes=258, tx_packets=3, tx_bytes=1024274)
+    verdict = compare(sizes, {PLACE: counted})
+    assert (verdict.rules, verdict.mismatches) == ({}, [])
+
+
+def test_one_missing_packet_is_named_with_its_place_and_figures():
+    verdict = compare([size("rx", 86, 3)], {PLACE: Counters(rx_packets=4, rx_bytes=344)})
+    assert verdict.mismatches == ["client:veth0 rx: 3 packets 258 bytes seen, 4 packets 344 bytes counted"]
+
+
+def test_packets_right_and_bytes_wrong_is_a_mismatch():
+    assert compare([size("rx", 100, 1)], {PLACE: Counters(rx_packets=1, rx_bytes=87)}).mismatches
+
+
+def test_device_that_saw_nothing_and_counted_nothing_matches():
+    assert not compare([], {PLACE: Counters()}).mismatches
+
+
+def test_veth_with_napi_counts_without_the_ethernet_header():
+    """Recorded on Linux 6.18: TSO off at the sender, GRO on at the receiver."""
+    sizes = [size("tx", 1514, 230_000), size("tx", 1219, 1133)]
+    counted = Counters(tx_packets=231_133, tx_bytes=349_601_127 - 14 * 231_133)
+    verdict = compare(sizes, {PLACE: counted})
+    assert verdict.rules == {"client:veth0 tx": "without Ethernet header"}
+    assert not verdict.mismatches
+
+
+def merged(packets, octets):
+    """45 full segments merged into one packet 10 times, and 3 ACKs, against these counters."""
+    sizes = [size("rx", 86 + 45 * 1428, 10, 1428, 45), size("rx", 86, 3)]
+    return compare(sizes, {PLACE: Counters(rx_packets=packets, rx_bytes=octets)}, merging=GRO)
+
+
+def test_merged_packets_are_compared_as_the_segments_they_stand_for():
+    verdict = merged(453, 450 * 1514 + 3 * 86)
+    assert verdict.rules == {"client:veth0 rx": "merged by GRO, segments with headers of 86 bytes"}
+    assert not verdict.mismatches
+
+
+def test_merged_packets_counted_without_ethernet_header_match_too():
+    assert not merged(453, 450 * 1500 + 3 * 72).mismatches
+
+
+def test_missing_segment_is_a_mismatch_under_the_rule_for_gro():
+    assert merged(454, 451 * 1514 + 3 * 86).mismatches
+
+
+def test_missing_bytes_are_a_mismatch_under_the_rule_for_gro():
+    assert merged(453, 450 * 1514 + 3 * 86 - 1).mismatches
+
+
+def test_rule_for_gro_needs_gro():
+    sizes = [size("rx", 86 + 45 * 1428, 10, 1428, 45)]
+    assert compare(sizes, {PLACE: Counters(rx_packets=450, rx_bytes=450 * 1514)}).mismatches
+
+
+def test_packets_that_the_driver_dropped_had_been_seen():
+    sizes = [size("tx", 1514, 100)]
+    verdict = compare(sizes, {PLACE: Counters(tx_packets=97, tx_bytes=97 * 1514, drops=3)})
+    assert verdict.rules == {"client:veth0 tx": "3 dropped after they were seen"}
+
+
+def test_more_packets_than_the_drops_explain_is_a_mismatch():
+    sizes = [size("tx", 1514, 100)]
+    assert compare(sizes, {PLACE: Counters(tx_packets=96, tx_bytes=96 * 1514, drops=3)}).mismatches
+
+
+def test_difference_counts_from_zero_for_a_device_that_came_later():
+    before = {PLACE: Counters(rx_packets=10, drops=1)}
+    after = {PLACE: Counters(rx_packets=15, drops=1), "client:veth1": Counters(tx_bytes=7)}
+    assert difference(before, after) == {
+        PLACE: Counters(rx_packets=5),
+        "client:veth1": Counters(tx_bytes=7),
+    }
