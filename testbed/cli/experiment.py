@@ -15,12 +15,13 @@ def register(app: typer.Typer) -> None:
     group.command("list")(list_)
     group.command("show")(show)
     group.command("check")(check)
+    group.command("schema")(schema)
     app.add_typer(group, name="experiment")
 
 
 def list_(json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False) -> None:
     """The shipped experiments."""
-    import json as json_
+    from json import dumps
 
     from testbed.experiments.resolve import load_experiment, shipped
 
@@ -30,7 +31,7 @@ def list_(json: Annotated[bool, typer.Option("--json", help="For scripts.")] = F
             {"name": item.name, "description": item.experiment.description, "states": list(item.states)}
             for item in loaded
         ]
-        typer.echo(json_.dumps(rows, indent=1))
+        typer.echo(dumps(rows, indent=1))
         return
     for item in loaded:
         typer.echo(f"{item.name:20s} {item.experiment.description.strip().splitlines()[0]}")
@@ -53,3 +54,11 @@ def check(experiment: NAME) -> None:
     resolved = load_experiment(experiment)
     seconds = least_seconds(resolved)
     typer.echo(f"{experiment}: good: {len(resolved.states)} states, at least {seconds:.0f} s")
+
+
+def schema() -> None:
+    """The JSON schema of an experiment file, for editors (the same as `testbed schema experiment`)."""
+    from testbed.cli.schema import Subject
+    from testbed.cli.schema import schema as print_schema
+
+    print_schema(Subject.experiment)

@@ -82,7 +82,7 @@ def run(
             stored,
             kernels=kernels,
             results=folder,
-            argv=sys.argv,
+            argv=["testbed", *sys.argv[1:]],
             observer=terminal,
             stop=stop,
         )

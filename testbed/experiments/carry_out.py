@@ -74,7 +74,14 @@ def carry_out(
         status = runner.run(stored.rounds() if stored else ())
     finally:
         writer.close()
-    return Ended(writer.folder, status, runner.failed)
+    return Ended(writer.folder, status, [*runner.failed, *_unmet_expectations(writer.folder)])
+
+
+def _unmet_expectations(folder: Path) -> list[str]:
+    from testbed.reports.output import read_report  # reports know experiments, not the other way round
+
+    judged = read_report(folder).data.expectations
+    return [f"expected {one.expectation}; found {one.found}" for one in judged if one.holds is False]
 
 
 def _kernel(name: str) -> Kernel:

@@ -1,0 +1,134 @@
+"""Experiment files: states, axes, overrides, and what is told about mistakes."""
+
+import pytest
+
+from testbed.errors import InputError
+from testbed.experiments.estimate import block_seconds, blocks_within, least_seconds, parse_seconds
+from testbed.experiments.resolve import ResolvedState, load_experiment, merge, parse_override, shipped
+from testbed.experiments.spec import parse_cpus, parse_fraction
+
+HEAD = "topology: veth-pair\nworkload: {tool: iperf3, from: client, to: server, duration: 2, omit: 1}\n"
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(text, **options):
+        path = tmp_path / "x.yaml"
+        path.write_text(HEAD + text)
+        return load_experiment(str(path), **options)
+
+    return load
+
+
+def test_every_shipped_experiment_resolves():
+    assert "nagle" in shipped()
+    for name in shipped():
+        assert load_experiment(name).states
+
+
+def test_without_states_there_is_one(load):
+    assert list(load("").states) == ["default"]
+
+
+def test_a_state_goes_over_the_experiment_and_a_wildcard_fits_both_ends(load):
+    states = load(
+        "settings: {'*:veth0': {mtu: 1500, gso_max_size: 100000}}\n"
+        "states:\n  a: {}\n  b: {settings: {'client:veth0': {mtu: 9000}}, workload: {nodelay: true}}\n"
+    ).states
+    b = states["b"].topology.nodes["client"].devices["veth0"]
+    assert (b.mtu, b.gso_max_size) == (9000, 100000)
+    assert states["b"].topology.nodes["server"].devices["veth0"].mtu == 1500
+    assert states["a"].topology.nodes["client"].devices["veth0"].mtu == 1500
+    assert (states["a"].workload.nodelay, states["b"].workload.nodelay) == (False, True)
+    assert states["b"].settings["client:veth0"]["mtu"] == 9000
+
+
+def test_axes_make_their_product_without_the_excluded(load):
+    states = load(
+        "matrix:\n"
+        "  axes:\n"
+        "    big-tcp: {on: {settings: {'*:veth0': {gso_max_size: 200000}}}, off: {}}\n"
+        "    mtu: {1500: {settings: {'*:veth0': {mtu: 1500}}}, 9000: {settings: {'*:veth0': {mtu: 9000}}}}\n"
+        "  exclude: [{big-tcp: off, mtu: 9000}]\n"
+    ).states
+    assert list(states) == ["on-1500", "on-9000", "off-1500"]
+    assert states["on-9000"].topology.nodes["client"].devices["veth0"].mtu == 9000
+
+
+def test_the_command_line_wins_over_every_state(load):
+    overrides = merge(parse_override("client:veth0.mtu=4000"), parse_override("workload.duration=7"))
+    states = load(
+        "states: {a: {settings: {'client:veth0': {mtu: 9000}}, workload: {duration: 3}}}\n",
+        overrides=overrides,
+    ).states
+    assert states["a"].topology.nodes["client"].devices["veth0"].mtu == 4000
+    assert states["a"].workload.duration == 7
+
+
+def test_one_feature_can_be_overridden(load):
+    overrides = parse_override("*:veth0.features.tso=off")
+    states = load("settings: {'*:veth0': {features: {gso: on}}}\n", overrides=overrides).states
+    assert states["default"].topology.nodes["server"].devices["veth0"].features == {"gso": True, "tso": False}
+
+
+def test_compare_defaults_to_the_first_state_against_each_other(load):
+    assert load("states: {a: {}, b: {}, c: {}}\n").comparisons() == [("a", "b"), ("a", "c")]
+
+
+def test_a_comparison_goes_with_a_state_that_is_not_asked_for(load):
+    resolved = load("states: {a: {}, b: {}, c: {}}\n", states=["a", "c"])
+    assert resolved.comparisons() == [("a", "c")]
+
+
+def test_a_state_survives_the_way_to_another_kernel():
+    for state in load_experiment("nagle").states.values():
+        again = ResolvedState.from_record(state.name, state.as_record())
+        assert again.as_record() == state.as_record()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stats: {}\n", ":3: stats: unknown key, did you mean 'states'?"),
+        ("protocol: {rounds: 0}\n", ":3: protocol.rounds: input should be greater than or equal to 1, got 0"),
+        ("protocol: {target: narrow}\n", ":3: protocol.target: input should be a valid number"),
+        ("cpus: {client: one}\n", ":3: cpus.client: expected CPUs such as 0 or 0-2,5, got 'one'"),
+        ("cpus: {clinet: 0}\n", ":3: state default: cpus: the topology has no node 'clinet', did you mean"),
+        ("matrix: {axes: {a: {b: {}}}, exclude: [{c: b}]}\n", ":3: matrix.exclude.0.c: 'c' is not an axis"),
+        ("states: {a: {workload: {lenth: 1}}}\n", ":3: state a: "),
+        ("topology: veth-pair\n", ":3: the key 'topology' stands twice"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(load, text, message):
+    with pytest.raises(InputError) as caught:
+        load(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["mtu=5", "client:veth0=5", "nothing.mtu=5", "client:veth0.mtu"])
+def test_an_override_that_names_nothing_is_refused(text):
+    with pytest.raises(InputError, match=r"^--set "):
+        parse_override(text)
+
+
+def test_cpus_and_fractions():
+    assert parse_cpus(3) == [3]
+    assert parse_cpus("0-2,5") == [0, 1, 2, 5]
+    assert parse_fraction("1.5%") == 0.015
+    assert parse_fraction(0.2) == 0.2
+
+
+def test_rounds_that_fit_into_a_budget(load):
+    resolved = load("states: {a: {}, b: {}}\nprotocol: {rounds: 3}\n")
+    assert block_seconds(resolved) == pytest.approx(2 * 3.5)
+    assert least_seconds(resolved) == pytest.approx(3.5 + 3 * 7)
+    assert blocks_within(resolved, 60) == 8
+    with pytest.raises(InputError, match=r"--budget 5s: one round of each state takes 10 s"):
+        blocks_within(resolved, 5)
+
+
+def test_times():
+    assert [parse_seconds(text, "--budget") for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
+    with pytest.raises(InputError, match=r"--budget soon: expected a time"):
+        parse_seconds("soon", "--budget")
