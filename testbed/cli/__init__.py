@@ -42,7 +42,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
-    except Exception as error:  # noqa: BLE001  the last place that can make one line of it
+    except Exception as error:  # the last place that can make one line of it
         if os.environ.get("TESTBED_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
