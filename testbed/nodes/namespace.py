@@ -21,10 +21,8 @@ T = TypeVar("T")
 
 # A node sends nothing on its own account that would be counted as evidence: no
 # duplicate address detection, no router solicitation. Files can set them back.
-QUIET = {
-    "net.ipv6.conf.default.accept_dad": "0",
-    "net.ipv6.conf.default.router_solicitations": "0",
-}
+QUIET_FOLDER = Path("/proc/sys/net/ipv6/conf/default")
+QUIET = {"accept_dad": b"0", "router_solicitations": b"0"}
 
 
 class NamespaceNode:
@@ -42,9 +40,8 @@ class NamespaceNode:
     def make(cls, name: str) -> NamespaceNode:
         """A new, empty and quiet namespace. MissingCapability without the right to make one."""
         node = cls(name, new_namespace())
-        for sysctl, value in QUIET.items():
-            with suppress(InputError):  # a kernel without IPv6 has none of them
-                node.call(write_sysctl, sysctl, value)
+        with suppress(FileNotFoundError):  # a kernel without IPv6 has none of it
+            node.call(_be_quiet)
         return node
 
     @property
@@ -117,6 +114,20 @@ class NamespaceNode:
             if name in self.__dict__:
                 self.__dict__[name].close()
         os.close(self.namespace)
+
+
+def _be_quiet() -> None:
+    """Opens the folder once: among n namespaces the kernel takes time proportional to n to find one's own."""
+    folder = os.open(QUIET_FOLDER, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for name, value in QUIET.items():
+            file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                os.write(file, value)
+            finally:
+                os.close(file)
+    finally:
+        os.close(folder)
 
 
 def read_sysctl(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -144,8 +144,11 @@ class Lab:
 
     def held(self) -> dict[str, dict[str, Any]]:
         """`node:device` -> what the kernel holds, under its own names."""
-        held = self._held(self.topology.placed())
-        return {str(end): state.summary() for end, state in held.items()}
+        return {str(end): state.summary() for end, state in self.states().items()}
+
+    def states(self) -> dict[End, Held]:
+        """The same for reckoning with: limits, and every feature with what is fixed."""
+        return self._held(self.topology.placed())
 
     def compared(self) -> list[Row]:
         """Asked beside held, setting by setting."""
@@ -183,7 +186,7 @@ class Lab:
         deadline = time.monotonic() + READY_TIMEOUT_S
         waiting = dict(placed)
         while True:
-            held = self._held(waiting)
+            held = self._held(waiting, features=_asked_features(waiting))
             reasons = {end: _not_ready(state, carrier=_carrier(placed, end)) for end, state in held.items()}
             waiting = {end: placed[end] for end, reason in reasons.items() if reason}
             self._compare({end: state for end, state in held.items() if end not in waiting})
@@ -197,7 +200,9 @@ class Lab:
 
     def verify(self, ends: Iterable[End]) -> None:
         """Read `ends` back. InputError for the first setting that the kernel holds otherwise."""
-        self._compare(self._held(ends))
+        placed = self.topology.placed()
+        wanted = {end: placed[end] for end in ends}
+        self._compare(self._held(wanted, features=_asked_features(wanted)))
 
     def drift(self) -> dict[End, list[Difference]]:
         """The devices that hold something else than asked: somebody changed them behind our back."""
@@ -222,12 +227,17 @@ class Lab:
                     key = ("nodes", node, "sysctls", name)
                     raise self.topology.at(key, f"{node}: asked {name} {value}, the kernel holds {held}")
 
-    def _held(self, ends: Iterable[End]) -> dict[End, Held]:
+    def _held(self, ends: Iterable[End], *, features: Container[End] | None = None) -> dict[End, Held]:
+        """What the kernel holds for `ends`; their features too, or only those of `features`."""
         wanted: dict[str, list[str]] = {}
         for end in ends:
             wanted.setdefault(end.node, []).append(end.device)
         read = {
-            node: read_held(self._namespaces[node], features_of=devices) for node, devices in wanted.items()
+            node: read_held(
+                self._namespaces[node],
+                features_of=[name for name in devices if features is None or End(node, name) in features],
+            )
+            for node, devices in wanted.items()
         }
         for node, devices in wanted.items():
             for device in devices:
@@ -254,6 +264,11 @@ class Lab:
             raise TestbedError(f"{end}: cannot take an address away ({refusal})")
         new = [address for address in change.addresses if address not in held.addresses]
         return [AddAddress(end.node, end.device, address) for address in new]
+
+
+def _asked_features(placed: Mapping[End, Placed]) -> set[End]:
+    """Those whose features must be read back: it costs more than all the rest of a device."""
+    return {end for end, device in placed.items() if device.config.features}
 
 
 def check_features(topology: Topology) -> None:

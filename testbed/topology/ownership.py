@@ -8,7 +8,7 @@ name without the mark belongs to somebody else and is left alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +27,7 @@ from testbed.topology.spec import Topology
 from testbed.yamlfile import did_you_mean
 
 PREFIX = "tb-"
+Mark = tuple[str, str]  # lab, node
 Done = Literal["built", "rebuilt", "changed", "unchanged"]
 
 
@@ -83,8 +84,8 @@ def attached(name: str, *, change: bool = False) -> Iterator[Lab]:
 
 def labs() -> list[NamedLab]:
     """Every lab on this machine, by its journal, or by the marks of its namespaces where that is gone."""
-    marked = {mark[0] for mark in map(_mark_of, names(PREFIX)) if mark}
-    found = (_find(name) for name in sorted({*journalled(), *marked}))
+    marks = _marks()
+    found = (_find(name, marks) for name in sorted({*journalled(), *(lab for lab, _ in marks.values())}))
     return [lab for lab in found if lab is not None]
 
 
@@ -112,7 +113,7 @@ def _build(topology: Topology, operations: list[Operation], name: str, source: s
     try:
         build(topology, [*operations, *marks], make).close()
     except BaseException:
-        _remove(NamedLab(name, "half-built", source, namespaces))
+        _remove(_existing(name))
         raise
     journal.model_copy(update={"status": "up"}).write()
 
@@ -156,10 +157,9 @@ def _attached(name: str) -> Iterator[Lab]:
 
 
 def _remove(lab: NamedLab) -> None:
-    """Take away the names that carry this lab's mark, and what a killed process left of them unmounted."""
-    for node, namespace in lab.nodes.items():
-        if not is_named(namespace) or _mark_of(namespace) == (lab.name, node):
-            remove_name(namespace)
+    """Take away its names, and with them its namespaces; then there is nothing left to find."""
+    for namespace in lab.nodes.values():
+        remove_name(namespace)
     forget_journal(lab.name)
 
 
@@ -172,25 +172,31 @@ def _existing(name: str) -> NamedLab:
     return found
 
 
-def _find(name: str) -> NamedLab | None:
-    marked = {
-        mark[1]: namespace for namespace in names(PREFIX) if (mark := _mark_of(namespace)) and mark[0] == name
-    }
+def _find(name: str, marks: Mapping[str, Mark] | None = None) -> NamedLab | None:
+    """The lab, with those of its namespaces that carry its mark, or that a killed `up` left unmounted."""
+    held = _marks() if marks is None else marks
+    nodes = {node: namespace for namespace, (lab, node) in held.items() if lab == name}
     try:
         journal = read_journal(name)
     except TestbedError:
-        return NamedLab(name, "leftover", "", marked)
+        return NamedLab(name, "leftover", "", nodes)
     if journal is None:
-        return NamedLab(name, "leftover", "", marked) if marked else None
+        return NamedLab(name, "leftover", "", nodes) if nodes else None
+    unmounted = {n: namespace for n, namespace in journal.namespaces.items() if not is_named(namespace)}
     status: Literal["up", "half-built"] = "up" if journal.status == "up" else "half-built"
-    return NamedLab(name, status, journal.source, journal.namespaces | marked)
+    return NamedLab(name, status, journal.source, unmounted | nodes)
+
+
+def _marks() -> dict[str, Mark]:
+    """The marks of all namespaces that have a lab's name and carry one."""
+    return {namespace: mark for namespace in names(PREFIX) if (mark := _mark_of(namespace))}
 
 
 def _mark(lab: str, node: str) -> str:
     return f"testbed:{lab}:{node}"
 
 
-def _mark_of(namespace: str) -> tuple[str, str] | None:
+def _mark_of(namespace: str) -> Mark | None:
     """(lab, node) of a marked namespace; None for one that is somebody else's, or no namespace."""
     descriptor = open_named(namespace)
     if descriptor is None:
