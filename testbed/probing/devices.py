@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.capabilities import Found
 from testbed.errors import MissingCapability
+from testbed.links import KINDS
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -20,7 +21,7 @@ T = TypeVar("T")
 _MTUS = (68, 2**31 - 1)
 
 
-def _link(name: str, kernel_option: str, kind: str, arguments: dict[str, Any]) -> Found:
+def _link(name: str, kind: str, arguments: dict[str, Any]) -> Found:
     """Whether a device of `kind` can be made, its largest MTU and its tso_max_size, both in bytes."""
 
     def limits(netlink: IPRoute, lower: int) -> tuple[int, int]:
@@ -30,7 +31,7 @@ def _link(name: str, kernel_option: str, kind: str, arguments: dict[str, Any]) -
         return largest(partial(_takes_mtu, netlink, device), *_MTUS), int(tso_max_size or 0)
 
     try:
-        max_mtu, tso_max_size = _tried(limits, kernel_option)
+        max_mtu, tso_max_size = _tried(limits, KINDS[name].kernel_option)
     except MissingCapability as error:
         return {name: False}, str(error)
     return {name: True, f"{name}.max_mtu": max_mtu, f"{name}.tso_max_size": tso_max_size}, ""
@@ -93,20 +94,20 @@ def _takes_mtu(netlink: IPRoute, index: int, mtu: int) -> bool:
 
 _LOWER = object()  # stands for the index of the veth that an upper device is made over
 
-# Name -> kernel option, the kind as netlink spells it, and what it cannot be made without.
-_LINKS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "veth": ("CONFIG_VETH", "veth", {"peer": "peer"}),
-    "bridge": ("CONFIG_BRIDGE", "bridge", {}),
-    "tap": ("CONFIG_TUN", "tuntap", {"mode": "tap"}),
-    "tun": ("CONFIG_TUN", "tuntap", {"mode": "tun"}),
-    "vxlan": ("CONFIG_VXLAN", "vxlan", {"vxlan_id": 1}),
-    "geneve": ("CONFIG_GENEVE", "geneve", {"geneve_id": 1, "geneve_remote": "192.0.2.1"}),
-    "netkit": ("CONFIG_NETKIT", "netkit", {}),
-    "macvlan": ("CONFIG_MACVLAN", "macvlan", {"link": _LOWER, "macvlan_mode": "bridge"}),
-    "ipvlan": ("CONFIG_IPVLAN", "ipvlan", {"link": _LOWER}),
-    "vlan": ("CONFIG_VLAN_8021Q", "vlan", {"link": _LOWER, "vlan_id": 1}),
-    "dummy": ("CONFIG_DUMMY", "dummy", {}),
+# Name -> the kind as netlink spells it, and what it cannot be made without.
+_LINKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "veth": ("veth", {"peer": "peer"}),
+    "bridge": ("bridge", {}),
+    "tap": ("tuntap", {"mode": "tap"}),
+    "vxlan": ("vxlan", {"vxlan_id": 1}),
+    "geneve": ("geneve", {"geneve_id": 1, "geneve_remote": "192.0.2.1"}),
+    "netkit": ("netkit", {}),
+    "macvlan": ("macvlan", {"link": _LOWER, "macvlan_mode": "bridge"}),
+    "ipvlan": ("ipvlan", {"link": _LOWER}),
+    "vlan": ("vlan", {"link": _LOWER, "vlan_id": 1}),
+    "dummy": ("dummy", {}),
 }
+# Name -> kernel option, and what it cannot be made without.
 _QDISCS: dict[str, tuple[str, dict[str, Any]]] = {
     "fq": ("CONFIG_NET_SCH_FQ", {}),
     "fq_codel": ("CONFIG_NET_SCH_FQ_CODEL", {}),

@@ -40,9 +40,11 @@ def test_the_installed_package_is_not_the_checkout(installed, tmp_path):
 
 
 @pytest.mark.requires("clang")
-def test_every_shipped_experiment_is_found_by_name(installed, tmp_path):
+def test_every_shipped_topology_and_experiment_is_found_by_name(installed, tmp_path):
     listed = json.loads(run(installed / "testbed", "experiment", "list", "--json", cwd=tmp_path))
     assert {item["name"] for item in listed} == {path.stem for path in (ROOT / "experiments").glob("*.yaml")}
+    for path in (ROOT / "topologies").glob("*.yaml"):
+        assert json.loads(run(installed / "testbed", "plan", path.stem, "--json", cwd=tmp_path))
 
 
 @pytest.mark.requires("clang", "bpf", "veth")
@@ -50,6 +52,16 @@ def test_probe_of_the_installed_package_loads_its_own_bpf_program(installed, tmp
     record = json.loads(run(installed / "testbed", "probe", "--json", cwd=tmp_path))
     assert record["capabilities"]["bpf"] is True
     assert record["experiments"]["nagle"]["big-tcp"] == []
+
+
+@pytest.mark.requires("clang", "veth")
+def test_the_installed_package_brings_a_shipped_topology_up_and_down(installed, tmp_path):
+    run(installed / "testbed", "up", "veth-pair", "--name", "wheel", cwd=tmp_path)
+    try:
+        shown = json.loads(run(installed / "testbed", "show", "wheel", "--json", cwd=tmp_path))
+        assert "client:veth0" in json.dumps(shown)
+    finally:
+        run(installed / "testbed", "down", "wheel", cwd=tmp_path)
 
 
 def test_a_wheel_is_not_built_without_clang(tmp_path):

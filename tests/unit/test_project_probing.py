@@ -5,7 +5,8 @@ import os
 import pytest
 
 from testbed import probing
-from testbed.probing.devices import largest
+from testbed.links import KINDS
+from testbed.probing.devices import LINK_FINDERS, largest
 
 
 @pytest.mark.parametrize("limit", [68, 69, 1500, 65535, 524280, 2**31 - 1])
@@ -45,3 +46,7 @@ def test_a_program_that_fails_is_missing(monkeypatch, tmp_path):
     found = probing.find(["perf"])
     assert not found.has("perf")
     assert "exit status 2" in found.why["perf"]
+
+
+def test_every_link_kind_that_can_be_made_is_probed():
+    assert set(KINDS) - set(LINK_FINDERS) == {"physical"}
