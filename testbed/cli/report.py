@@ -19,7 +19,7 @@ def report(
     run: Annotated[
         str, typer.Argument(help="A run's folder, its id below results/, or `latest`.")
     ] = "latest",
-    format: Annotated[str, typer.Option(help="text, ascii or json.")] = "text",
+    format: Annotated[str, typer.Option(help="text, ascii, json, markdown, csv, junit or ktap.")] = "text",
     output: Annotated[Path | None, typer.Option(help="Write to this file only.")] = None,
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,

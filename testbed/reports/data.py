@@ -13,7 +13,7 @@ from testbed.reports.describe import method, state_headers
 from testbed.reports.explain import explained
 from testbed.reports.gather import Gathered, Series, StateRounds, gather
 from testbed.reports.metrics import size_of
-from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together
+from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import drift
 from testbed.stats.summary import summarise
 
@@ -63,6 +63,9 @@ class ComparisonData(Part):
     p_holm: float | None = Field(description="the sign-flip p adjusted for the metric's other comparisons")
     pairs: int
     verdict: Verdict
+    more_pairs: int | None = Field(
+        description="pairs beyond these that would show an effect of the protocol's target (5% without one)"
+    )
     drift: DriftData | None = Field(description="of both states' values over the order of execution")
 
 
@@ -127,7 +130,7 @@ def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
     gathered = gather(rounds, run)
     states = gathered.states
     summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
-    comparisons = _comparisons(states, summaries, compared_states(run, states))
+    comparisons = _comparisons(states, summaries, compared_states(run, states), asked_effect(run))
     headers = state_headers(run)
     data = ReportData(
         schema=SCHEMA,
@@ -169,6 +172,11 @@ def compared_states(run: Run, states: Mapping[str, StateRounds]) -> list[tuple[s
         first, *others = by_state
         pairs = [(first, other) for other in others]
     return [(by_state[a][0], by_state[b][0]) for a, b in pairs if a in by_state and b in by_state]
+
+
+def asked_effect(run: Run) -> float:
+    """The ratio that the experiment is made to show: 1 and the protocol's target, 5% without one."""
+    return 1 + float((run.experiment.get("protocol") or {}).get("target") or 0.05)
 
 
 def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], list[float]]:
@@ -213,6 +221,7 @@ def _comparisons(
     states: dict[str, StateRounds],
     summaries: dict[str, dict[str, MetricSummary]],
     asked: Sequence[tuple[str, str]],
+    effect: float,
 ) -> list[ComparisonData]:
     """Metric by metric, all asked comparisons judged together."""
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
@@ -220,11 +229,13 @@ def _comparisons(
     compared = []
     for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
         pairs = [(a, b) for a, b in asked if metric in metrics[a] | metrics[b]]
-        results = [compare_pairs(*pairs_of(states[a], states[b], metric)) for a, b in pairs]
-        for (a, b), result in zip(pairs, judged_together(results), strict=True):
+        values = [pairs_of(states[a], states[b], metric) for a, b in pairs]
+        results = judged_together([compare_pairs(*sides) for sides in values])
+        for (a, b), sides, result in zip(pairs, values, results, strict=True):
             if result.pairs:
                 series = [states[name].series(metric) for name in (a, b)]
-                compared.append(_comparison(metric, a, b, result, series))
+                more = pairs_to_show(*sides, effect)
+                compared.append(_comparison(metric, a, b, result, more, series))
     return compared
 
 
@@ -234,7 +245,9 @@ def _compared_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
     return dict.fromkeys(name for name in summaries if name in main or not size_of(name))
 
 
-def _comparison(metric: str, a: str, b: str, result: Comparison, series: Sequence[Series]) -> ComparisonData:
+def _comparison(
+    metric: str, a: str, b: str, result: Comparison, wanted: int | None, series: Sequence[Series]
+) -> ComparisonData:
     found = drift([(points.rounds, points.values) for points in series])
     return ComparisonData(
         metric=metric,
@@ -247,6 +260,7 @@ def _comparison(metric: str, a: str, b: str, result: Comparison, series: Sequenc
         p_holm=result.p_holm,
         pairs=result.pairs,
         verdict=result.verdict,
+        more_pairs=None if wanted is None else max(0, wanted - result.pairs),
         drift=None if found is None else DriftData(change=found.change, p=found.p),
     )
 

@@ -16,6 +16,10 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "text": ("testbed.reports.text", "text_report"),
     "ascii": ("testbed.reports.text", "ascii_report"),
     "json": ("testbed.reports.output", "json_report"),
+    "markdown": ("testbed.reports.markdown", "markdown_report"),
+    "csv": ("testbed.reports.rows", "csv_report"),
+    "junit": ("testbed.reports.ci", "junit_report"),
+    "ktap": ("testbed.reports.ci", "ktap_report"),
 }
 
 # What `testbed report` leaves in the run's folder, beside printing it.

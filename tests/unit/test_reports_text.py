@@ -67,7 +67,7 @@ def test_skipped_states_and_invalid_rounds_are_told_with_their_reasons():
     rounds = [made_round(0, "a", 0), made_round(1, "a", 1, valid=False, reason="iperf3: refused")]
     text = text_report(make_report(run, rounds))
     assert "Skipped: b: veth.max_mtu is 65535" in text
-    assert "1 invalid round does not count:\n  round 1, a: iperf3: refused" in text
+    assert "1 invalid round does not count: round 1, a: iperf3: refused" in text
 
 
 def test_too_few_rounds_says_how_many_are_needed():

@@ -1,0 +1,161 @@
+"""The parts of a report that every format for people has: tables of words, and the remarks beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from testbed.reports.data import ComparisonData, MetricSummary, ReportData, main_sizes
+from testbed.reports.metrics import size_of
+from testbed.reports.words import effect, in_gbit, p_value, spread
+from testbed.stats.compare import least_pairs
+
+# What the tables show beside the bitrate, where a run has it. A further one is one more line.
+TITLES = {
+    "bits_per_second": "bitrate",
+    "retransmits": "retransmits",
+    "cpu_s_per_gb": "CPU s/GB",
+    "cpu.app.system": "app CPU sys %",
+    "cpu.net.softirq": "net CPU sirq %",
+}
+STATE_COLUMNS = ("retransmits", "cpu_s_per_gb")
+COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A heading, the names of the columns, and rows of words. Columns from `right` on hold numbers."""
+
+    heading: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: int | None = None
+
+
+def notes(data: ReportData) -> list[str]:
+    """What a reader must know before the figures, a sentence each."""
+    lines = [f"Note: {problem}." for problem in data.problems]
+    lines += [f"Skipped: {state}: {reason}" for state, reason in data.skipped.items()]
+    if data.invalid:
+        count = len(data.invalid)
+        shown = "; ".join(f"round {one.round}, {one.state}: {one.reason}" for one in data.invalid[:5])
+        more = f"; and {count - 5} more" if count > 5 else ""
+        does = "round does" if count == 1 else "rounds do"
+        lines.append(f"{count} invalid {does} not count: {shown}{more}")
+    return lines
+
+
+def state_title(data: ReportData, state: str) -> str:
+    """`84 rounds, big-tcp: mtu=1500 gso_max_size=524280`."""
+    count = data.rounds[state].valid
+    rounds = "1 round" if count == 1 else f"{count} rounds"
+    header = data.headers.get(state, "")
+    return f"{rounds}, {state}: {header}" if header else f"{rounds}, {state}"
+
+
+def states_table(data: ReportData) -> Table | None:
+    """One row for each state: bitrate with its interval, and the figures beside it."""
+    if not any("bits_per_second" in summaries for summaries in data.states.values()):
+        return None
+    beside = [name for name in STATE_COLUMNS if any(name in held for held in data.states.values())]
+    rows = [
+        [
+            state,
+            str(data.rounds[state].valid),
+            in_gbit(summaries["bits_per_second"]).split(" ±")[0] if "bits_per_second" in summaries else "",
+            *(f"{summaries[name].mean:.4g}" if name in summaries else "" for name in beside),
+        ]
+        for state, summaries in data.states.items()
+    ]
+    header = ["state", "rounds", "Gbit/s [95% CI]", *(TITLES[name] for name in beside)]
+    return Table("States", header, rows, right=3)
+
+
+def comparison_tables(data: ReportData) -> Iterator[Table]:
+    """A table for each compared pair of states, a row for each metric of COMPARED that the run has."""
+    shown = compared(data)
+    for a, b in dict.fromkeys((one.a, one.b) for one in shown):
+        ours = [one for one in shown if (one.a, one.b) == (a, b)]
+        yield Table(
+            f"a = {a}, b = {b}, {ours[0].pairs} pairs",
+            ["metric", "b/a [95% CI]", "p", "verdict"],
+            [[TITLES[one.metric], effect(one), p_value(one.p_holm), one.verdict] for one in ours],
+        )
+
+
+def remarks(data: ReportData) -> list[str]:
+    """What the comparisons' tables cannot say: how many rounds are missing, p's adjustment, drift."""
+    bitrates = [one for one in compared(data) if one.metric == "bits_per_second"]
+    lines = []
+    if any(one.verdict == "too few rounds" for one in bitrates):
+        needed = least_pairs(len(bitrates))
+        lines.append(f"Too few rounds: {len(bitrates)} comparison(s) need at least {needed} pairs each.")
+    for one in bitrates:
+        if one.verdict == "no difference shown" and one.more_pairs:
+            lines.append(
+                f"{one.a}, {one.b}: {one.more_pairs} more pairs would show an effect of the asked size."
+            )
+    if len(bitrates) > 1:
+        lines.append(f"p is adjusted for {len(bitrates)} comparisons (Holm).")
+    for one in bitrates:
+        if one.drift and one.drift.p < 0.05:
+            lines.append(
+                f"The bitrate drifted by {one.drift.change:+.1%} over the run ({one.a}, {one.b}; "
+                f"p {p_value(one.drift.p)}); pairs within blocks are not biased by it."
+            )
+    return lines
+
+
+def compared(data: ReportData) -> list[ComparisonData]:
+    return [one for one in data.comparisons if one.metric in COMPARED]
+
+
+def size_rows(summaries: dict[str, MetricSummary]) -> Iterator[tuple[str, str]]:
+    """(`server:veth0 rx 862`, its packets) for each main size, then what the others of its side carry."""
+    main = main_sizes(summaries)
+    for side in shown_sides(summaries):
+        names = [name for name in summaries if size_of(name) and name.startswith(f"{side} ")]
+        shown = [name for name in names if name in main]
+        for name in shown:
+            yield name, f"{spread(summaries[name])}{_seen(summaries[name])}"
+        if count := len(names) - len(shown):
+            rest = 1 - sum(main[name][1] for name in shown)
+            yield f"{side}, {count} more size{'s' if count > 1 else ''}", f"{max(0.0, rest):.2%} of the bytes"
+
+
+def shown_sides(summaries: dict[str, MetricSummary]) -> list[str]:
+    """`NODE:DEVICE rx` of every device; a tx side only where no rx side shows the same sizes.
+
+    On a veth pair what one end sends is what the other receives: saying it once is enough.
+    """
+    sides: dict[str, set[int]] = {}
+    for name in main_sizes(summaries):
+        place, direction, size = size_of(name) or ("", "", 0)
+        sides.setdefault(f"{place} {direction}", set()).add(size)
+    received = [sizes for side, sizes in sides.items() if side.endswith(" rx")]
+    return [side for side, sizes in sides.items() if side.endswith(" rx") or sizes not in received]
+
+
+def explanations(data: ReportData) -> list[tuple[int, str]]:
+    """(size, its arithmetic) of the main sizes of all states, each once."""
+    found: dict[tuple[int, str], None] = {}
+    for summaries in data.states.values():
+        for name in main_sizes(summaries):
+            _, _, size = size_of(name) or ("", "", 0)
+            words = summaries[name].explained
+            if words:
+                found[(size, words)] = None
+    return sorted(found)
+
+
+def expectation_lines(data: ReportData) -> list[str]:
+    """Each expectation with what was found, those that are not met first."""
+    words = {True: "met", False: "NOT MET", None: "NOT SHOWN"}
+    ordered = sorted(data.expectations, key=lambda one: one.holds is True)
+    return [f"{words[one.holds]}: {one.expectation} (found {one.found})" for one in ordered]
+
+
+def _seen(summary: MetricSummary) -> str:
+    if summary.rounds_seen in (None, summary.n):
+        return ""
+    return f", in {summary.rounds_seen} of {summary.n} rounds"
