@@ -15,12 +15,12 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.sizes import SizeKey, Sizes
-from testbed.nodes.node import Node
+from testbed.topology.lab import Lab, LabDevice
 
 # linux/if_packet.h, linux/virtio_net.h
 _ETH_P_ALL = 3
@@ -61,12 +61,16 @@ class PacketSocketSizes:
         self._lost = 0
         _packet_socket(0).close()
 
-    def start(self, nodes: Collection[Node]) -> None:
+    def start(self, lab: Lab, only: Collection[LabDevice] | None = None) -> None:
+        """See sizes.SizeSource. `only`: see these devices, not all of the lab's."""
         self.close()
         self._lost = 0
-        local = [node for node in nodes if node.netns is not None]
+        places = [(device.node, device.name) for device in only] if only else [(n, "") for n in lab.nodes]
+        local = [(lab.nodes[node], name) for node, name in places if lab.nodes[node].netns is not None]
         size = min(_RING_BYTES, _ALL_RINGS_BYTES // max(1, len(local)) // _BLOCK_BYTES * _BLOCK_BYTES)
-        self._rings = [_Ring(node.netns or 0, node.call(_packet_socket), size) for node in local]
+        self._rings = [
+            _Ring(node.netns or 0, node.call(_packet_socket, device=name), size) for node, name in local
+        ]
         self._stopping.clear()
         self._thread = threading.Thread(target=self._drain_until_stopped, name="af_packet", daemon=True)
         self._thread.start()
@@ -83,6 +87,9 @@ class PacketSocketSizes:
     def lost(self) -> int:
         self._lost += sum(ring.drops() for ring in self._rings if not ring.closed)
         return self._lost
+
+    def rules(self) -> Mapping[str, str]:
+        return {}
 
     def stop(self) -> None:
         if self._thread:
@@ -173,10 +180,14 @@ def _key(netns: int, seen: _Seen) -> SizeKey:
     return SizeKey(netns, ifindex, pkttype == _PACKET_OUTGOING, size, gso_size, gso_segs, None)
 
 
-def _packet_socket(protocol: int = _ETH_P_ALL) -> socket.socket:
-    """A packet socket that sees every device of the calling thread's namespace."""
+def _packet_socket(protocol: int = _ETH_P_ALL, device: str = "") -> socket.socket:
+    """A packet socket that sees `device`, or every device, of the calling thread's namespace."""
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
     try:
-        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.htons(protocol))
+        packets = socket.socket(socket.AF_PACKET, kind, 0 if device else socket.htons(protocol))
+        if device:
+            packets.bind((device, protocol))
+        return packets
     except OSError as error:
         if error.errno == errno.EPERM:
             raise MissingCapability("packet sizes by af_packet need root (or CAP_NET_RAW)") from None

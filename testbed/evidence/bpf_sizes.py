@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 
 from testbed.errors import TestbedError
 from testbed.evidence.build import OBJECT
 from testbed.evidence.libbpf import Link, Map, Object
 from testbed.evidence.sizes import SizeKey, Sizes
-from testbed.nodes.node import Node
+from testbed.topology.lab import Lab
 
 PROGRAMS = ("receive", "transmit", "take_back")
 KEY = struct.Struct("=IIIHHBBxx")  # struct size_key
@@ -34,12 +34,16 @@ class BpfSizes:
         self._namespaces: list[int] = []
         self._lost_before = 0
 
-    def start(self, nodes: Collection[Node]) -> None:
+    def start(self, lab: Lab) -> None:
+        self.watch(node.netns for node in lab.nodes.values() if node.netns is not None)
+
+    def watch(self, namespaces: Iterable[int]) -> None:
+        """Count from now on in `namespaces` (inode numbers), from zero."""
         self.stop()
         for _ in self._sizes.take():
             pass
         self._lost_before = self._lost_so_far()
-        for netns in {node.netns for node in nodes if node.netns is not None}:
+        for netns in namespaces:
             _set_bit(self._watched, netns, True)
             self._namespaces.append(netns)
         # take_back first, transmit last: no moment at which a refused attempt stays counted.
@@ -51,6 +55,9 @@ class BpfSizes:
 
     def lost(self) -> int:
         return self._lost_so_far() - self._lost_before
+
+    def rules(self) -> Mapping[str, str]:
+        return {}
 
     def stop(self) -> None:
         while self._links:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from testbed.errors import MissingCapability
 from testbed.evidence.af_packet import PacketSocketSizes
-from testbed.evidence.bpf_sizes import BpfSizes
 from testbed.evidence.collector import Collector
 from testbed.evidence.cpu import CpuUse
+from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.sizes import SizeSource
 from testbed.evidence.spec import CollectSpec
@@ -31,7 +31,7 @@ def _size_source(collect: CollectSpec) -> tuple[SizeSource | None, str | None]:
     if collect.collector == "af_packet":
         return PacketSocketSizes(), "asked for"
     try:
-        return BpfSizes(), None
+        return MixedSizes(), None
     except MissingCapability as error:
         if collect.collector == "bpf":
             raise

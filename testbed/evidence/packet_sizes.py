@@ -50,7 +50,7 @@ class PacketSizes:
     def start(self, lab: Lab) -> None:
         self._round = None
         if self._source:
-            self._source.start(lab.nodes.values())
+            self._source.start(lab)
         before = settled(lab, self._source)
         self._round = _Round(lab, _by_place(lab), before)
 
@@ -90,7 +90,10 @@ class PacketSizes:
         fields: dict[str, Any] = {
             "packet_sizes": wanted,
             "packet_sizes_meta": PacketSizesMeta(
-                collector=self._source.name, lost=lost, reason=self._reason, rules=verdict.rules
+                collector=self._source.name,
+                lost=lost,
+                reason=self._reason,
+                rules={**self._source.rules(), **verdict.rules},
             ),
             "counters": counters,
             "counters_match": not verdict.mismatches,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from testbed.nodes.node import Node
+from testbed.topology.lab import Lab
 
 
 class SizeKey(NamedTuple):
@@ -31,8 +31,8 @@ class SizeSource(Protocol):
 
     name: str
 
-    def start(self, nodes: Collection[Node]) -> None:
-        """Count from now on in the nodes of this kernel, from zero."""
+    def start(self, lab: Lab) -> None:
+        """Count from now on in the lab's nodes that are on this kernel, from zero."""
         ...
 
     def read(self) -> Sizes:
@@ -41,6 +41,10 @@ class SizeSource(Protocol):
 
     def lost(self) -> int:
         """Packets since `start` that are not in `read`."""
+        ...
+
+    def rules(self) -> Mapping[str, str]:
+        """`node:device direction` -> how it is counted, where otherwise than by `name`."""
         ...
 
     def stop(self) -> None:

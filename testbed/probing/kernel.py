@@ -36,7 +36,7 @@ def _bpf() -> Found:
     try:
         program = BpfSizes()
         try:
-            program.start(())
+            program.watch(())
         finally:
             program.close()
     except TestbedError as error:

@@ -234,7 +234,7 @@ HOLD = """
 import time
 from testbed.evidence.bpf_sizes import BpfSizes
 source = BpfSizes()
-source.start([])
+source.watch([])
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -254,3 +254,18 @@ def all_programs():
     """Ids of every BPF program of this kernel, once those of ended processes had a moment to go."""
     time.sleep(0.2)
     return libbpf.program_ids()
+
+
+@pytest.mark.requires("macvlan")
+def test_receive_side_that_bpf_cannot_see_is_seen_by_a_packet_socket():
+    (sizes,) = collectors_for(CollectSpec(cpu=False))
+    with open_lab("macvlan") as lab:
+        sizes.start(lab)
+        with connection(lab) as sender:
+            sender.sendall(bytes(1000))
+        record = sizes.stop()
+    sizes.close()
+    received = [e for e in record["packet_sizes"] if (e.device, e.direction) == ("macvlan0", "rx")]
+    assert HEADERS + 1000 in {e.size for e in received if e.node == "server"}
+    assert record["packet_sizes_meta"].rules["server:macvlan0 rx"] == "seen by af_packet"
+    assert record["counters_match"], record["invalid"]
