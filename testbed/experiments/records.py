@@ -115,7 +115,7 @@ class Sockets(Record):
 
 
 class Zerocopy(Record):
-    """MSG_ZEROCOPY sends, by what their completions on the error queue said."""
+    """MSG_ZEROCOPY sends of the whole flow, by what their completions on the error queue said."""
 
     sends: int
     completions: int

@@ -10,8 +10,9 @@ from testbed.errors import InputError
 from testbed.workloads.iperf3 import Iperf3
 from testbed.workloads.netperf import Netperf
 from testbed.workloads.tool import Options, Tool
+from testbed.workloads.zerocopy import ZerocopySender
 
-TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in (Iperf3(), Netperf())}
+TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in (Iperf3(), Netperf(), ZerocopySender())}
 
 
 def parse_options(raw: Mapping[str, Any]) -> Options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,11 +24,16 @@ _FAILED_S = 0.3  # the same where the test has not begun: the other end may have
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tool makes of the two outputs of its flow. `errors`: role -> the tool's own words."""
+    """What a tool makes of the two outputs of its flow.
+
+    `errors`: role -> the tool's own words. `processes`: role -> CPU of the seconds that
+    count, from a tool that knows it; else it is that of the whole process.
+    """
 
     workload: Workload
     measured_s: float = 0.0
     errors: Mapping[str, str] = field(default_factory=dict)
+    processes: Mapping[str, ProcessUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Flow:
     The client waits for a line on stdin. One that omits the first seconds by
     itself is told at once, and writes `started` when its test starts; another
     is told when the omitted seconds are over. `serves_on` says that the server
-    does not end by itself.
+    does not end by itself. `around` is entered before the processes start.
     """
 
     options: Options
@@ -48,6 +54,7 @@ class Flow:
     suffix: str = "txt"
     omits: bool = True
     serves_on: bool = False
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,10 @@ def run_flows(
     raw_name: str,
 ) -> list[Outcome]:
     """Run `flows` beside each other: all start together, and each gives an outcome."""
-    with Crew() as crew:
+    with ExitStack() as stack:
+        for flow in flows:
+            stack.enter_context(flow.around())
+        crew = stack.enter_context(Crew())
         running = [_start(crew, lab, flow, cpus) for flow in flows]
         trouble = _drive(crew, running, lab, hooks)
         several = len(running) > 1
@@ -196,7 +206,8 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
             role: ProcessUse(user_s=member.ended.user_s, system_s=member.ended.system_s)
             for role, member in members.items()
             if member.ended
-        },
+        }
+        | dict(reading.processes),
         pids={role: member.process.pid for role, member in members.items()},
     )
 

@@ -1,0 +1,145 @@
+"""zerocopy: a sender with MSG_ZEROCOPY from pages of a chosen size, and a receiver that only receives.
+
+It asks what the layout of the pages does to the frags of a packet and to the
+sender's CPU, without hardware for device memory.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from testbed.errors import MissingCapability
+from testbed.experiments.records import ProcessUse, Tuple, Workload, Zerocopy
+from testbed.topology.lab import Lab
+from testbed.workloads import hugepages_keeper, zerocopy_worker
+from testbed.workloads.flow import Flow, Reading, destination, run_flows
+from testbed.workloads.tool import Hooks, Options, Outcome
+from testbed.workloads.units import Bytes, Port
+
+
+class ZerocopyOptions(Options):
+    """One flow from the client's pages."""
+
+    tool: Literal["zerocopy"] = "zerocopy"
+    pages: Literal["ordinary", "huge"] = Field("ordinary", description="4 KB pages, or huge pages of 2 MB")
+    zerocopy: bool = Field(True, description="send with MSG_ZEROCOPY; false copies, for comparison")
+    length: Annotated[Bytes, Field(ge=1, le=64 << 20)] = Field(1 << 20, description="bytes of one send")
+    port: Port = Field(5401, description="the server's port")
+    client_port: Port | None = Field(40001, description="the client's port; null for any")
+    congestion: str | None = Field("cubic", description="congestion control of the client")
+
+    @property
+    def huge_pages(self) -> int:
+        """How many huge pages the sender needs."""
+        return -(-self.length // zerocopy_worker.HUGE_PAGE) if self.pages == "huge" else 0
+
+
+class ZerocopySender:
+    """See workloads/tool.py: Tool."""
+
+    name = "zerocopy"
+    options: type[Options] = ZerocopyOptions
+
+    def version(self) -> str:
+        """The Python that sends: the tool is the testbed's own."""
+        return f"python {platform.python_version()}"
+
+    def run(
+        self,
+        lab: Lab,
+        options: ZerocopyOptions,
+        *,
+        cpus: Mapping[str, Collection[int]],
+        hooks: Hooks,
+        raw: Path,
+        raw_name: str,
+    ) -> Outcome:
+        """One flow. Huge pages are reserved before it and given back after it."""
+        flow = self.flow(lab, options)
+        (outcome,) = run_flows(lab, [flow], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
+        return outcome
+
+    def flow(self, lab: Lab, options: ZerocopyOptions) -> Flow:
+        """What to start for `options`, and how to read what it prints."""
+        config = json.dumps(
+            {"address": destination(lab, options)}
+            | options.model_dump(exclude={"tool", "from_", "to", "timeout", "address"})
+        )
+        client, server = ["zerocopy_worker", "send", config], ["zerocopy_worker", "receive", config]
+        worker = [sys.executable, "-I", "-S", str(Path(zerocopy_worker.__file__))]
+        workload = Workload(tool=self.name, version=self.version(), client_argv=client, server_argv=server)
+        return Flow(
+            options=options,
+            client=[*worker, *client[1:]],
+            server=[*worker, *server[1:]],
+            port=options.port,
+            read=lambda sent, received: read(workload, sent, received),
+            suffix="json",
+            around=(lambda: reserved(options.huge_pages)) if options.huge_pages else nullcontext,
+        )
+
+
+@contextmanager
+def reserved(pages: int) -> Iterator[None]:
+    """Have `pages` free huge pages of 2 MB; those that were added are given back, whatever happens.
+
+    MissingCapability, in one line, when the kernel cannot provide them.
+    """
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(hugepages_keeper.__file__)), str(pages)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a ^C that ends this program must not end it first
+    )
+    with keeper:
+        assert keeper.stdout is not None
+        answer = keeper.stdout.readline().strip()
+        if answer != "ok":
+            raise MissingCapability(f"zerocopy: {answer}; free memory, or send from ordinary pages")
+        yield
+
+
+def read(workload: Workload, sent: bytes, received: bytes) -> Reading:
+    """What both ends printed, as figures of the seconds that count. What arrived is the throughput."""
+    client, server = _parse(sent), _parse(received)
+    if not client or not server or server["seconds"] <= 0:
+        return Reading(workload)
+    figures = {
+        "bits_per_second": server["bytes"] * 8 / server["seconds"],
+        "bytes": server["bytes"],
+        "retransmits": client["retransmits"],
+        "congestion": client["congestion"],
+        "tuple": Tuple(
+            source=client["local"][0],
+            source_port=client["local"][1],
+            destination=client["remote"][0],
+            destination_port=client["remote"][1],
+        ),
+        "zerocopy": Zerocopy(**{name: client[name] for name in Zerocopy.model_fields}),
+    }
+    ends = {"client": client, "server": server}
+    return Reading(
+        workload.model_copy(update=figures),
+        server["seconds"],
+        processes={
+            role: ProcessUse(user_s=end["user_s"], system_s=end["system_s"]) for role, end in ends.items()
+        },
+    )
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    try:
+        result = json.loads(text)
+    except ValueError:
+        return {}
+    return result if isinstance(result, dict) else {}
