@@ -71,8 +71,20 @@ class Resolved:
         return [(a, b) for a, b in self.experiment.comparisons() if a in self.states and b in self.states]
 
     def as_record(self) -> dict[str, Any]:
+        """The experiment as run.json keeps it: comparisons and expectations of these states only."""
         record = self.experiment.model_dump(mode="json", exclude_unset=True, by_alias=True)
-        return {"name": self.name, **record, "compare": [list(pair) for pair in self.comparisons()]}
+        record |= {"name": self.name, "compare": [list(pair) for pair in self.comparisons()]}
+        if "expect" in record:
+            record["expect"] = [
+                kept
+                for entry in record["expect"]
+                if (kept := {w: c for w, c in entry.items() if self._runs(w)})
+            ]
+        return record
+
+    def _runs(self, who: str) -> bool:
+        """Whether every state of an expectation (`a`, `a / b` or `*`) is among these."""
+        return all(part.strip() in (*self.states, "*") for part in who.split(" / "))
 
 
 def shipped_folder() -> Path:

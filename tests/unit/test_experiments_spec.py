@@ -132,3 +132,12 @@ def test_times():
     assert [parse_seconds(text, "--budget") for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
     with pytest.raises(InputError, match=r"--budget soon: expected a time"):
         parse_seconds("soon", "--budget")
+
+
+def test_the_record_keeps_the_expectations_of_the_states_that_are_run(load):
+    text = "states: {a: {}, b: {}, c: {}}\nexpect:\n  - a: {retransmits: '< 10'}\n  - b / a: {retransmits: '< 2'}\n"
+    assert load(text).as_record()["expect"] == [
+        {"a": {"retransmits": "< 10"}},
+        {"b / a": {"retransmits": "< 2"}},
+    ]
+    assert load(text, states=["a", "c"]).as_record()["expect"] == [{"a": {"retransmits": "< 10"}}]
