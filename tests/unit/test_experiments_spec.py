@@ -135,7 +135,9 @@ def test_times():
 
 
 def test_the_record_keeps_the_expectations_of_the_states_that_are_run(load):
-    text = "states: {a: {}, b: {}, c: {}}\nexpect:\n  - a: {retransmits: '< 10'}\n  - b / a: {retransmits: '< 2'}\n"
+    text = (
+        "states: {a: {}, b: {}, c: {}}\nexpect: [{a: {retransmits: '< 10'}}, {b / a: {retransmits: '< 2'}}]\n"
+    )
     assert load(text).as_record()["expect"] == [
         {"a": {"retransmits": "< 10"}},
         {"b / a": {"retransmits": "< 2"}},
