@@ -3,7 +3,7 @@
 BIN := .venv/bin
 DEMO := --rounds 4 --duration 3 --omit 1
 
-.PHONY: help demo test test-vm check wheel clean set-up-run set-up-test
+.PHONY: help demo test test-vm check bench-build wheel clean set-up-run set-up-test
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,9 @@ check: set-up-test ## lint, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+bench-build: set-up-test ## time building and taking down 100 and 1000 nodes, against ip (root, 3 minutes)
+	$(BIN)/python benchmarks/bench_build.py
 
 wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .

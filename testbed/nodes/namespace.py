@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
@@ -15,14 +14,10 @@ from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import entered, inode, new_namespace
 from testbed.nodes.borrowed import Borrowed, give_back, take
 from testbed.nodes.process import LocalProcess, start
+from testbed.nodes.quiet import be_quiet
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-# A node sends nothing on its own account that would be counted as evidence: no
-# duplicate address detection, no router solicitation. Files can set them back.
-QUIET_FOLDER = Path("/proc/sys/net/ipv6/conf/default")
-QUIET = {"accept_dad": b"0", "router_solicitations": b"0"}
 
 
 class NamespaceNode:
@@ -40,8 +35,7 @@ class NamespaceNode:
     def make(cls, name: str) -> NamespaceNode:
         """A new, empty and quiet namespace. MissingCapability without the right to make one."""
         node = cls(name, new_namespace())
-        with suppress(FileNotFoundError):  # a kernel without IPv6 has none of it
-            node.call(_be_quiet)
+        node.call(be_quiet)
         return node
 
     @property
@@ -114,20 +108,6 @@ class NamespaceNode:
             if name in self.__dict__:
                 self.__dict__[name].close()
         os.close(self.namespace)
-
-
-def _be_quiet() -> None:
-    """Opens the folder once: among n namespaces the kernel takes time proportional to n to find one's own."""
-    folder = os.open(QUIET_FOLDER, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for name, value in QUIET.items():
-            file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                os.write(file, value)
-            finally:
-                os.close(file)
-    finally:
-        os.close(folder)
 
 
 def read_sysctl(name: str) -> str:
