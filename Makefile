@@ -3,16 +3,13 @@
 BIN := .venv/bin
 DEMO := --rounds 4 --duration 3 --omit 1
 
-.PHONY: help demo test test-vm check bench-build wheel clean set-up-run set-up-test
+.PHONY: help demo test test-vm check bench-build wheel clean set-up-run set-up-test set-up-vm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-set-up-run:
-	@scripts/setup.sh run
-
-set-up-test:
-	@scripts/setup.sh test
+set-up-run set-up-test set-up-vm: set-up-%:
+	@scripts/setup.sh $*
 
 demo: set-up-run ## packets by exact size, Nagle against BIG TCP on this kernel (root, 3 minutes)
 	$(BIN)/testbed run nagle $(DEMO)
@@ -20,7 +17,7 @@ demo: set-up-run ## packets by exact size, Nagle against BIG TCP on this kernel 
 test: set-up-test ## unit, system and default VM tests (root; without root the unit tests)
 	$(BIN)/pytest -m 'not slow'
 
-test-vm: set-up-test ## every test that boots kernels, the long ones too (root)
+test-vm: set-up-vm ## every test that boots kernels, the long ones too (root)
 	$(BIN)/pytest tests/vm
 
 check: set-up-test ## lint, formatting and types

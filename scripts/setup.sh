@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sets up what the project needs, as far as this machine lets it: Debian packages, a virtual
-# environment in .venv, the compiled BPF program. Usage: scripts/setup.sh run|test
+# environment in .venv, the compiled BPF program. Usage: scripts/setup.sh run|test|vm
 #
 # Quick when it has done the same before. Without root or apt it says, one line each, what is
 # missing, and goes on with the rest. PYTHON names the interpreter (3.11 or later).
@@ -8,6 +8,12 @@ set -eu
 cd "$(dirname "$0")/.."
 
 wanted=${1:-run}
+case $wanted in
+run) sets='run' ;;
+test) sets='run test' ;;
+vm) sets='run test vm' ;;
+*) echo "usage: $0 run|test|vm" >&2 && exit 2 ;;
+esac
 python=${PYTHON:-python3}
 updated=
 
@@ -28,12 +34,12 @@ main() {
 
 say() { echo "set-up: $*" >&2; }
 
-# The set `test` contains the set `run`.
+# A larger set contains the smaller ones.
 done_before() {
-    for set in "$wanted" test; do
+    for set in vm test run; do
         [ "$(cat ".venv/set-up-$set" 2>/dev/null)" != "$content" ] || return 0
+        [ "$set" != "$wanted" ] || return 1
     done
-    return 1
 }
 
 # Installs what is missing of the packages whose need is $1 (must, may), or says what is missing.
@@ -51,26 +57,33 @@ debian_packages() {
     updated=yes
     if [ "$need" = must ]; then
         apt_get install "$@"
-    else
+    elif ! apt_get install "$@" 2>/dev/null; then
         for package; do optional_package "$package"; done
     fi
+    # The package netperf starts a server on every address of the machine; a lab starts its own.
+    case " $* " in
+    *' netperf '*) [ ! -d /run/systemd/system ] || systemctl --quiet disable --now netperf.service || true ;;
+    esac
 }
 
 optional_package() {
-    if ! apt_get install "$1" 2>/dev/null && ! from_non_free "$1" 2>/dev/null; then
+    apt_get install "$1" 2>/dev/null || from_non_free "$1" 2>/dev/null ||
         say "warning: cannot install $1, what needs it will say so"
-    elif [ "$1" = netperf ] && [ -d /run/systemd/system ]; then
-        # The package starts a server on every address of the machine; a lab starts its own.
-        systemctl --quiet disable --now netperf.service
-    fi
 }
 
 missing() {
     grep -v '^#' scripts/packages | while read -r set need what package; do
         [ "$need" = "$1" ] || continue
-        [ "$set" = run ] || [ "$wanted" = test ] || continue
-        is_there "$what" || echo "$package"
+        case " $sets " in *" $set "*) ;; *) continue ;; esac
+        any_is_there "$what" || echo "$package"
     done | sort -u
+}
+
+any_is_there() {
+    for each in $(echo "$1" | tr , ' '); do
+        ! is_there "$each" || return 0
+    done
+    return 1
 }
 
 is_there() {
