@@ -65,7 +65,7 @@ class CoreUse(Record):
 
 
 class ProcessUse(Record):
-    """CPU seconds of one process of the workload, from getrusage at its end."""
+    """CPU seconds of one process of the workload after the omitted ones, from getrusage at its end."""
 
     user_s: float
     system_s: float

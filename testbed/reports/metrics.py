@@ -31,12 +31,34 @@ def retransmits(record: Round) -> Figures:
     yield "retransmits", record.workload.retransmits if record.workload else None
 
 
+def retransmits_per_gb(record: Round) -> Figures:
+    """Of the bytes that arrived: a few are normal, hundreds say that the path loses what it accepts."""
+    workload = record.workload
+    if workload is not None and workload.bytes and workload.retransmits is not None:
+        yield "retransmits_per_gb", workload.retransmits / (workload.bytes / 1e9)
+
+
+def transactions(record: Round) -> Figures:
+    yield "transactions_per_second", record.workload.transactions_per_second if record.workload else None
+
+
+def fairness(record: Round) -> Figures:
+    yield "fairness", record.workload.fairness if record.workload else None
+
+
 def cpu_per_gb(record: Round) -> Figures:
     """CPU seconds of the whole machine for each 10^9 bytes, both over the measured seconds."""
     if record.cpu is None or not record.cpu.per_core or record.workload is None or not record.workload.bytes:
         return
     busy = sum(core.user + core.system + core.softirq + core.irq for core in record.cpu.per_core)
     yield "cpu_s_per_gb", busy / 100 * record.measured_s / (record.workload.bytes / 1e9)
+
+
+def process_cpu_per_gb(record: Round) -> Figures:
+    """`cpu_s_per_gb.client` and `.server`: what that process spent for each 10^9 bytes that arrived."""
+    if record.cpu is not None and record.workload is not None and record.workload.bytes:
+        for role, use in record.cpu.processes.items():
+            yield intern(f"cpu_s_per_gb.{role}"), (use.user_s + use.system_s) / (record.workload.bytes / 1e9)
 
 
 def cpu_shares(record: Round) -> Figures:
@@ -112,7 +134,11 @@ def overhead(record: Round) -> Figures:
 METRICS = (
     Metric("bit/s", bits_per_second),
     Metric("segments", retransmits),
+    Metric("segments/GB", retransmits_per_gb),
+    Metric("1/s", transactions),
+    Metric("", fairness),
     Metric("CPU s/GB", cpu_per_gb),
+    Metric("CPU s/GB", process_cpu_per_gb),
     Metric("%", cpu_shares),
     Metric("us", latency),
     Metric("us", tcp_times),

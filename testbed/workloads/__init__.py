@@ -7,12 +7,10 @@ from typing import Any
 
 from testbed import yamlfile
 from testbed.errors import InputError
-from testbed.workloads.iperf3 import Iperf3
-from testbed.workloads.netperf import Netperf
+from testbed.workloads import flows
 from testbed.workloads.tool import Options, Tool
-from testbed.workloads.zerocopy import ZerocopySender
 
-TOOLS: dict[str, Tool[Any]] = {tool.name: tool for tool in (Iperf3(), Netperf(), ZerocopySender())}
+TOOLS: dict[str, Tool[Any]] = {**flows.TOOLS, "flows": flows.Flows()}
 
 
 def parse_options(raw: Mapping[str, Any]) -> Options:

@@ -13,6 +13,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
+import psutil
+
+from testbed.experiments.records import ProcessUse
 from testbed.nodes.node import Ended, Node, Process
 
 _POLL_S = 0.002  # between two looks at something that tells nobody when it changes
@@ -27,6 +30,7 @@ class Member:
         self.output = bytearray()
         self.ended: Ended | None = None
         self.killed = False
+        self._used = (0.0, 0.0)
         self._errors = errors
 
     @property
@@ -44,6 +48,21 @@ class Member:
         """The lines that it wrote to stderr."""
         self._errors.seek(0)
         return [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+
+    def mark(self) -> None:
+        """What it does from now on counts as its use of the CPU."""
+        with suppress(psutil.NoSuchProcess):
+            times = psutil.Process(self.process.pid).cpu_times()
+            self._used = (times.user, times.system)
+
+    def use(self) -> ProcessUse:
+        """CPU seconds from the mark to its end, to a clock tick (10 ms); 0 while it runs."""
+        if self.ended is None:
+            return ProcessUse(user_s=0.0, system_s=0.0)
+        user, system = self._used
+        return ProcessUse(
+            user_s=max(0.0, self.ended.user_s - user), system_s=max(0.0, self.ended.system_s - system)
+        )
 
     def how_it_ended(self) -> str | None:
         """`ended by SIGKILL`, `exit status 1`; None when it ended well, or because we ended it."""
@@ -116,6 +135,12 @@ class Crew:
         deadline = min(deadline, time.monotonic() + settle)
         self.wait_until(lambda: all(member.ended for member in awaited), deadline)
         self.kill()
+
+    def mark(self) -> None:
+        """What the processes do from now on counts."""
+        for member in self.members:
+            if member.ended is None:
+                member.mark()
 
     def kill(self) -> None:
         """End every process that still runs."""

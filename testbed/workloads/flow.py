@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.experiments.records import ProcessUse, Workload
+from testbed.experiments.records import Workload
 from testbed.topology.lab import Lab
 from testbed.workloads.crew import Crew, Member
 from testbed.workloads.listening import listens
@@ -24,16 +24,11 @@ _FAILED_S = 0.3  # the same where the test has not begun: the other end may have
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tool makes of the two outputs of its flow.
-
-    `errors`: role -> the tool's own words. `processes`: role -> CPU of the seconds that
-    count, from a tool that knows it; else it is that of the whole process.
-    """
+    """What a tool makes of the two outputs of its flow. `errors`: role -> the tool's own words."""
 
     workload: Workload
     measured_s: float = 0.0
     errors: Mapping[str, str] = field(default_factory=dict)
-    processes: Mapping[str, ProcessUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,6 +146,7 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
         return None
     if not crew.wait_until(lambda: _fallen(clients), start + omit):
         hooks.measuring()
+        crew.mark()
         for one in running:
             if not one.flow.omits:
                 one.client.tell(b"go\n")
@@ -202,12 +198,7 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
         workload=reading.workload.model_copy(update={"raw": kept}),
         reason=reason,
         measured_s=reading.measured_s,
-        processes={
-            role: ProcessUse(user_s=member.ended.user_s, system_s=member.ended.system_s)
-            for role, member in members.items()
-            if member.ended
-        }
-        | dict(reading.processes),
+        processes={role: member.use() for role, member in members.items()},
         pids={role: member.process.pid for role, member in members.items()},
     )
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from testbed.errors import MissingCapability
-from testbed.experiments.records import ProcessUse, Tuple, Workload, Zerocopy
+from testbed.experiments.records import Tuple, Workload, Zerocopy
 from testbed.topology.lab import Lab
 from testbed.workloads import hugepages_keeper, zerocopy_worker
 from testbed.workloads.flow import Flow, Reading, destination, run_flows
@@ -127,14 +127,7 @@ def read(workload: Workload, sent: bytes, received: bytes) -> Reading:
         ),
         "zerocopy": Zerocopy(**{name: client[name] for name in Zerocopy.model_fields}),
     }
-    ends = {"client": client, "server": server}
-    return Reading(
-        workload.model_copy(update=figures),
-        server["seconds"],
-        processes={
-            role: ProcessUse(user_s=end["user_s"], system_s=end["system_s"]) for role, end in ends.items()
-        },
-    )
+    return Reading(workload.model_copy(update=figures), server["seconds"])
 
 
 def _parse(text: bytes) -> dict[str, Any]:

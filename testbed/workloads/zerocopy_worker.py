@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import resource
 import select
 import socket
 import struct
@@ -36,24 +35,18 @@ LAST_COMPLETIONS_S = 3.0
 
 
 def send(config: dict[str, Any]) -> dict[str, Any]:
-    """Send for omit + duration seconds. CPU: of the last `duration`; counts: of all."""
+    """Send for omit + duration seconds."""
     view = memoryview(_pages(config))[: config["length"]]  # unmapped when the process ends
     with _connection(config) as sock:
         sender = Sender(sock, view, config["zerocopy"])
         ends = {"local": sock.getsockname()[:2], "remote": sock.getpeername()[:2]}
         os.write(1, b"started\n")
-        start = time.monotonic()
-        sender.send_until(start + config["omit"])
-        use = _cpu()
-        sender.send_until(start + config["omit"] + config["duration"])
-        used = _cpu()
+        sender.send_until(time.monotonic() + config["omit"] + config["duration"])
         sock.shutdown(socket.SHUT_WR)
         sender.wait_for_completions(LAST_COMPLETIONS_S)
         return {
             **ends,
             **sender.counts,
-            "user_s": used[0] - use[0],
-            "system_s": used[1] - use[1],
             "congestion": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
             .rstrip(b"\0")
             .decode(),
@@ -70,17 +63,11 @@ def receive(config: dict[str, Any]) -> dict[str, Any]:
         start = last = time.monotonic()
         while time.monotonic() - start < config["omit"] and sock.recv_into(buffer):
             pass
-        begun, use, received = time.monotonic(), _cpu(), 0
+        begun, received = time.monotonic(), 0
         while count := sock.recv_into(buffer):
             received += count
             last = time.monotonic()
-        used = _cpu()
-    return {
-        "bytes": received,
-        "seconds": last - begun,
-        "user_s": used[0] - use[0],
-        "system_s": used[1] - use[1],
-    }
+    return {"bytes": received, "seconds": last - begun}
 
 
 class Sender:
@@ -166,11 +153,6 @@ def _family(config: dict[str, Any]) -> int:
 
 def _tcp_info(sock: socket.socket) -> bytes:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-
-
-def _cpu() -> tuple[float, float]:
-    use = resource.getrusage(resource.RUSAGE_SELF)
-    return use.ru_utime, use.ru_stime
 
 
 if __name__ == "__main__":
