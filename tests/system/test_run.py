@@ -223,3 +223,39 @@ def test_what_does_not_exist_is_told_with_what_does():
         2,
         "testbed: nagel: no such experiment, did you mean 'nagle'?\n",
     )
+
+
+def started(results, *, rounds_before, duration=1):
+    """A run of two states in the background, in the middle of the round after `rounds_before`."""
+    argv = [
+        sys.executable, "-m", "testbed", "run", "nagle", "--state", "big-tcp", "--state", "big-tcp-nodelay",
+        "--rounds", "2", "--duration", str(duration), "--omit", "0", "--results", str(results),
+    ]  # fmt: skip
+    process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _wait_until(lambda: list(results.glob("*/rounds.jsonl")))
+    _wait_until(lambda: len(rounds(only_folder(results))) == rounds_before)
+    _wait_until(psutil.Process(process.pid).children)
+    return process
+
+
+def test_one_interrupt_ends_after_the_round_in_progress(tmp_path):
+    process = started(tmp_path, rounds_before=1)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "ending after this round" in told
+    assert len(rounds(only_folder(tmp_path))) == 2
+    assert json.loads((only_folder(tmp_path) / "run.json").read_text())["status"] == "interrupted"
+
+
+def test_a_second_interrupt_ends_at_once_and_keeps_what_was_measured(tmp_path):
+    process = started(tmp_path, rounds_before=0, duration=60)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    _wait_until(lambda: "once more ends at once" in process.stderr.readline())
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)  # less than the round's 60 s
+    assert process.returncode == 1
+    assert rounds(only_folder(tmp_path)) == []
+    assert not any(worker.is_running() for worker in workers)
+    assert json.loads((only_folder(tmp_path) / "run.json").read_text())["status"] == "interrupted"
