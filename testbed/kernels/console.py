@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import re
 
-# A kernel that logs one of these does not go on, or not as itself.
-FATAL = re.compile(
-    r"Kernel panic - not syncing.*"
-    r"|Oops: .*"
-    r"|general protection fault.*"
-    r"|BUG: (?:kernel NULL pointer|unable to handle).*"
-    r"|kernel BUG at .*"
-    r"|Internal error: .*"
-)
-NOTABLE = re.compile(
-    FATAL.pattern
-    + r"|WARNING: .*|BUG: .*|watchdog: BUG.*|rcu: INFO: .*stall.*|INFO: task .* blocked.*|INFO: rcu_.*"
-)
-TIMESTAMP = re.compile(r"^\[\s*\d+\.\d+\]\s*(?:\[\s*[TC]\d+\]\s*)?")
+from testbed.evidence.kernel_log_rules import crash, findings
 
 
 def fatal(text: str) -> str | None:
     """The first line that says that the kernel has crashed."""
-    match = FATAL.search(text)
-    return match[0].strip() if match else None
+    return crash(text.splitlines())
 
 
 def notable(text: str) -> list[str]:
     """The lines that matter, without their time stamps."""
-    return [TIMESTAMP.sub("", line) for line in text.splitlines() if NOTABLE.search(line)]
+    return [found.line for found in findings(text.splitlines())]
 
 
 def why_not_booted(text: str, qemu_log: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -115,7 +116,7 @@ def _settings(kernel: BuiltKernel, folder: Path, shared: Path) -> dict[str, str]
         "folder": str(folder),
         "modules": str(kernel.modules),
         "modprobe": shutil.which("modprobe") or "modprobe",
-        "hostname": kernel.name.replace("_", "-")[:63],
+        "hostname": re.sub(r"[^A-Za-z0-9]", "-", kernel.name)[:63],
     }
 
 
