@@ -45,7 +45,8 @@ def create(link: Link) -> list[Operation]:
 
 def tunnel(device: GeneveConfig) -> Tunnel:
     version = device.remote.version
-    return over((device.remote,), version, checksum=outer_checksum(device, version))
+    network = ("geneve", device.id, device.dstport)
+    return over(network, (device.remote,), version, checksum=outer_checksum(device, version))
 
 
 KIND = LinkKind(

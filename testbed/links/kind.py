@@ -20,6 +20,8 @@ A kind is a value, `LinkKind`, made of
   up; `open_lab` waits for it. False for a TAP that nobody has opened.
 - `tunnel(device)`: what it puts around a frame before its node sends that on, for
   kinds that encapsulate.
+- `tag(device)`: what marks its frames on the device under it, the same at both
+  ends (a VLAN's protocol and number); None for kinds that send them unmarked.
 - `usual_mtu`: the MTU that a new device has, None where that depends on others.
 - `merges`: whether what it receives goes through GRO when its rx-gro is on.
 - `pumped`: whether its peer is reached by a pump, which the peer's node must offer.
@@ -31,7 +33,7 @@ Nothing outside links/ may know a kind by its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, NamedTuple
@@ -93,6 +95,7 @@ class Link:
 class Tunnel:
     """What an encapsulating device does to a frame: where the packet goes, and what it grows by."""
 
+    network: tuple[str | int, ...]  # kind, identifier and port: equal at both ends
     remotes: tuple[IPAddress, ...]
     outer_bytes: int  # the headers around the frame, without the Ethernet header of the outer packet
     feature: str  # a device that has it segments such packets itself, any other gets segments
@@ -108,6 +111,10 @@ def _no_peer(_: Any) -> End | None:
 
 
 def _no_tunnel(_: Any) -> Tunnel | None:
+    return None
+
+
+def _untagged(_: Any) -> None:
     return None
 
 
@@ -132,6 +139,7 @@ class LinkKind:
     ports: Callable[[Any], tuple[str, ...]] = _none
     carrier: Callable[[Any], bool] = _always
     tunnel: Callable[[Any], Tunnel | None] = _no_tunnel
+    tag: Callable[[Any], Hashable] = _untagged
     usual_mtu: int | None = 1500
     merges: bool = False
     pumped: bool = False

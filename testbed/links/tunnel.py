@@ -46,11 +46,13 @@ def attribute_values(names: Mapping[str, str], device: Any) -> dict[str, Any]:
     }
 
 
-def over(remotes: tuple[IPAddress, ...], version: int, *, checksum: bool) -> Tunnel:
+def over(
+    network: tuple[str | int, ...], remotes: tuple[IPAddress, ...], version: int, *, checksum: bool
+) -> Tunnel:
     """UDP over IP of `version` (4 or 6), with or without an outer checksum."""
     outer = IP_HEADERS[version] + UDP_HEADER + TUNNEL_HEADER
     feature = "tx-udp_tnl-csum-segmentation" if checksum else "tx-udp_tnl-segmentation"
-    return Tunnel(remotes, outer, feature)
+    return Tunnel(network, remotes, outer, feature)
 
 
 def outer_checksum(device: TunnelSettings, version: int) -> bool:

@@ -32,5 +32,6 @@ KIND = LinkKind(
     kernel_option="CONFIG_VLAN_8021Q",
     create=create,
     lowers=lambda device: (device.dev,),
+    tag=lambda device: (device.protocol, device.id),
     usual_mtu=None,
 )

@@ -90,7 +90,8 @@ def tunnel(device: VxlanConfig) -> Tunnel:
     version = next((address.version for address in device.addresses_below()), 4)
     remotes = [device.remote] if device.remote is not None else []
     remotes += [entry.dst for entry in device.fdb]
-    return over(tuple(remotes), version, checksum=outer_checksum(device, version))
+    network = ("vxlan", device.id, device.dstport)
+    return over(network, tuple(remotes), version, checksum=outer_checksum(device, version))
 
 
 KIND = LinkKind(

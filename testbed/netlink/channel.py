@@ -83,6 +83,20 @@ class Channel:
                 if sequence == last:
                     return refusals
 
+    def ask(self, request: Request) -> bytes | Refusal:
+        """The body of the one answer to `request`, or the kernel's no."""
+        self._sequence += 1
+        self._socket.send(request.encode(self._sequence, NLM_F_ACK))
+        answer = b""
+        while True:
+            for kind, flags, sequence, body in _messages(self._receive()):
+                if sequence != self._sequence:
+                    continue
+                if kind == NLMSG_ERROR:
+                    code = -struct.unpack_from("=i", body)[0]
+                    return Refusal(0, code, _text(flags, body)) if code else answer
+                answer = body
+
     def dump(self, request: Request) -> list[bytes]:
         """The bodies of every answer to a dump, read again when it changed while being read."""
         while True:

@@ -239,6 +239,13 @@ def list_addresses() -> Request:
     return Request(RTM_GETADDR, NLM_F_DUMP, _ADDRESS.pack(0, 0, 0, 0, 0))
 
 
+def get_route(destination: IPv4Address | IPv6Address) -> Request:
+    """Ask which route a packet to `destination` takes."""
+    family = socket.AF_INET if destination.version == 4 else socket.AF_INET6
+    head = _ROUTE.pack(family, destination.max_prefixlen, 0, 0, 0, 0, 0, 0, 0)
+    return Request(RTM_GETROUTE, 0, head + attribute(RTA_DST, destination.packed))
+
+
 def list_routes() -> Request:
     return Request(RTM_GETROUTE, NLM_F_DUMP, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0))
 

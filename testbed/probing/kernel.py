@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from testbed.capabilities import Found
 from testbed.errors import TestbedError
@@ -44,6 +46,14 @@ def _bpf() -> Found:
     return {"bpf": True}, ""
 
 
+def _resegment() -> Found:
+    """Declared, not tried: by `testbed.capabilities=resegment` on the kernel's command line."""
+    line = Path("/proc/cmdline").read_text(encoding="utf-8", errors="replace")
+    declared = re.search(r"(?:^|\s)testbed\.capabilities=(\S+)", line)
+    there = declared is not None and "resegment" in declared[1].split(",")
+    return {"resegment": there}, "not declared on the kernel's command line (testbed.capabilities=resegment)"
+
+
 def _congestion_control(name: str) -> Found:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
         try:
@@ -58,6 +68,7 @@ FINDERS: dict[str, Callable[[], Found]] = {
     "kernel": _release,
     "cores": _cores,
     "root": _root,
+    "resegment": _resegment,
     "btf": _btf,
     "bpf": _bpf,
     **{name: partial(_congestion_control, name) for name in ("cubic", "bbr", "dctcp")},

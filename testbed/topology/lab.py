@@ -115,7 +115,7 @@ class Lab:
         InputError for a device that does not exist, a value that the kernel refuses, or one that reads back
         different; MissingCapability for a limit of this kernel. Nothing is undone then.
         """
-        changes = {pattern: _settings(pattern, given) for pattern, given in settings.items()}
+        changes = {pattern: settings_of(pattern, given) for pattern, given in settings.items()}
         before = self.topology
         after = before.with_settings(changes)
         check_features(after)
@@ -309,7 +309,8 @@ def _not_ready(held: Held, *, carrier: bool) -> str:
     return "an address is still tentative" if held.tentative else ""
 
 
-def _settings(place: str, given: Settings | Mapping[str, Any]) -> Settings:
+def settings_of(place: str, given: Settings | Mapping[str, Any]) -> Settings:
+    """Settings for `place` from plain values. InputError, with the place, for what is wrong in them."""
     if isinstance(given, Settings):
         return given
     try:

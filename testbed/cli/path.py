@@ -1,0 +1,129 @@
+"""testbed path, graph: where packets go in a topology, and what it looks like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from testbed.experiments.path_check import Checked
+    from testbed.topology.path import Hop, Traits
+    from testbed.topology.spec import Topology as TopologySpec
+
+Topology = Annotated[str, typer.Argument(help="A shipped name (`veth-router`) or a file.")]
+Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands to `app`."""
+    app.command("path")(path)
+    app.command("graph")(graph)
+
+
+def path(
+    topology: Topology,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The node that sends.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The node that receives.")],
+    family: Annotated[int, typer.Option("--family", help="IP version: 4 or 6.")] = 6,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Send a short flow and compare what is seen at each hop.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NODE:DEVICE.SETTING=VALUE over the file's, * in either."),
+    ] = None,
+    declare: Annotated[
+        list[str] | None,
+        typer.Option("--declare", help="What the kernel does that cannot be seen: `resegment`."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """The largest TCP packet at each hop from one node to another, and where it is cut into what.
+
+    Brings the topology up unnamed and reads limits, features and routes back.
+    Exit status 1 when --verify finds a hop that disagrees.
+    """
+    from testbed.topology.forecast import forecast
+    from testbed.topology.lab import open_lab
+    from testbed.topology.loading import load_topology
+
+    _check_family(family)
+    traits = _traits(declare or [])
+    changed = _changed(load_topology(topology), changes or [])
+    with open_lab(changed) as lab:
+        hops = forecast(lab, source, target, family, traits)
+        checked = None
+        if verify:
+            from testbed.experiments.path_check import check_path
+
+            checked = check_path(lab, hops, source, target, family)
+    _print(hops, checked, json)
+    if checked and not all(hop.agrees for hop in checked):
+        raise typer.Exit(1)
+
+
+def graph(
+    topology: Topology,
+    form: Annotated[
+        str, typer.Option("--format", help="text for the terminal, mermaid or dot for documents.")
+    ] = "text",
+) -> None:
+    """Draw a topology: its nodes, their devices, and what joins them. Needs no root."""
+    from testbed.errors import InputError
+    from testbed.topology.graph import FORMS
+    from testbed.topology.loading import load_topology
+    from testbed.yamlfile import did_you_mean
+
+    if form not in FORMS:
+        hint = did_you_mean(form, list(FORMS)) or f"; there are {', '.join(FORMS)}"
+        raise InputError(f"--format {form}: no such format{hint}")
+    typer.echo(FORMS[form](load_topology(topology)), nl=False)
+
+
+def _check_family(family: int) -> None:
+    from testbed.errors import InputError
+
+    if family not in (4, 6):
+        raise InputError(f"--family {family}: it is 4 or 6")
+
+
+def _traits(declared: list[str]) -> Traits:
+    import platform
+
+    from testbed.errors import InputError
+    from testbed.evidence.machine import kernel_config
+    from testbed.probing import find
+    from testbed.topology.path import DECLARABLE, traits_of
+    from testbed.yamlfile import did_you_mean
+
+    for name in declared:
+        if name not in DECLARABLE:
+            hint = did_you_mean(name, list(DECLARABLE)) or f"; there is {', '.join(DECLARABLE)}"
+            raise InputError(f"--declare {name}: no such property of a kernel{hint}")
+    config = kernel_config()
+    known = [name for name in DECLARABLE if find([name]).has(name)]
+    return traits_of(platform.release(), config.decode() if config else None, [*declared, *known])
+
+
+def _changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
+    """The topology with --set's values on top. The later wins."""
+    from testbed.experiments.resolve import parse_override
+    from testbed.topology.lab import settings_of
+
+    for change in changes:
+        given: dict[str, Any] = parse_override(change).get("overrides", {}).get("settings", {})
+        for place, values in given.items():
+            topology = topology.with_settings({place: settings_of(place, values)})
+    return topology
+
+
+def _print(hops: list[Hop], checked: list[Checked] | None, json: bool) -> None:
+    import json as json_
+
+    from testbed.reports.path import as_record, as_table
+
+    if json:
+        typer.echo(json_.dumps(as_record(hops, checked), indent=1))
+    else:
+        typer.echo(as_table(hops, checked), nl=False)

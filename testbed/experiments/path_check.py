@@ -1,0 +1,98 @@
+"""Hold a path prediction against a flow: a short iperf3 test, and the packet sizes seen at each hop."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import TestbedError
+from testbed.evidence.collector import Collector
+from testbed.evidence.collectors import collectors_for
+from testbed.evidence.spec import CollectSpec
+from testbed.experiments.records import PacketSize
+from testbed.topology.lab import Lab
+from testbed.topology.path import LEGACY_MAX_SIZE, Hop
+from testbed.workloads import TOOLS, parse_options
+from testbed.workloads.tool import Hooks
+
+SECONDS = 2
+WRITE_BYTES = 1 << 20  # more than any packet, so that none is small for want of data
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A hop beside what was seen there. `seen` and `largest_seen` are None where nothing can be seen."""
+
+    hop: Hop
+    seen: int | None  # the size that stands for the hop: see `judge`
+    largest_seen: int | None
+    agrees: bool
+
+
+def check_path(lab: Lab, hops: Sequence[Hop], source: str, target: str, version: int) -> list[Checked]:
+    """Send a flow of IP `version` and judge every hop. TestbedError when the flow does not run."""
+    seen = observe(lab, source, target, version)
+    return [judge(hop, seen.get((hop.place, hop.direction), {})) for hop in hops]
+
+
+def judge(hop: Hop, sizes: Mapping[int, int]) -> Checked:
+    """Whether `sizes` (bytes -> packets) is what `hop` says.
+
+    Where packets cross whole, the largest size stands for the hop: it must not be
+    above the prediction, and of the same class (one segment, GSO, BIG TCP); how
+    near it comes depends on the flow's window. Where they are cut, the size that
+    carries most of the bytes stands for it, and it must be the predicted one.
+    """
+    if not sizes:
+        return Checked(hop, None, None, agrees=True)
+    largest = max(sizes)
+    allowed = max(hop.largest, hop.passes or 0)
+    if hop.passes is not None and not hop.merged:
+        seen = max(sizes, key=lambda size: size * sizes[size])
+        good = seen == hop.largest or (hop.gso and _class(seen, hop) == _class(hop.largest, hop))
+    else:
+        seen = largest
+        good = _class(seen, hop) == _class(hop.largest, hop) or (hop.merged and seen <= hop.largest)
+    return Checked(hop, seen, largest, good and largest <= allowed)
+
+
+def observe(lab: Lab, source: str, target: str, version: int) -> dict[tuple[str, str], dict[int, int]]:
+    """(`node:device`, direction) -> size -> packets, of a short flow from `source` to `target`."""
+    collectors = collectors_for(CollectSpec(cpu=False))
+    try:
+        for collector in collectors:
+            collector.start(lab)
+        _send(lab, source, target, version)
+        return _by_place(collectors)
+    finally:
+        for collector in collectors:
+            collector.close()
+
+
+def _send(lab: Lab, source: str, target: str, version: int) -> None:
+    options = {"tool": "iperf3", "from": source, "to": target, "family": version}
+    flow = parse_options({**options, "duration": SECONDS, "length": WRITE_BYTES, "congestion": "cubic"})
+    with tempfile.TemporaryDirectory(prefix="testbed-path-") as folder:
+        outcome = TOOLS[flow.tool].run(
+            lab, flow, cpus={}, hooks=Hooks(measuring=lambda: None), raw=Path(folder), raw_name="path"
+        )
+    if outcome.reason is not None:
+        raise TestbedError(f"the flow from {source} to {target} failed: {outcome.reason}")
+
+
+def _by_place(collectors: Iterable[Collector]) -> dict[tuple[str, str], dict[int, int]]:
+    seen: dict[tuple[str, str], dict[int, int]] = {}
+    for collector in collectors:
+        sizes: list[PacketSize] = collector.stop().get("packet_sizes", [])
+        for size in sizes:
+            here = seen.setdefault((f"{size.node}:{size.device}", size.direction), {})
+            here[size.size] = here.get(size.size, 0) + size.packets
+    return seen
+
+
+def _class(size: int, hop: Hop) -> str:
+    if size > LEGACY_MAX_SIZE:
+        return "BIG TCP"
+    return "GSO" if size > hop.segment else "segment"

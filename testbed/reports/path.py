@@ -1,0 +1,66 @@
+"""A path prediction as text and as JSON, alone or beside what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.experiments.path_check import Checked
+    from testbed.topology.path import Hop
+
+
+def as_record(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> dict[str, Any]:
+    """`hops`, one object each; with `checked` (one for each hop) the field `agrees` for the whole too."""
+    records = [_record(hop) for hop in hops]
+    if checked is None:
+        return {"hops": records}
+    for record, check in zip(records, checked, strict=True):
+        record |= {"seen": check.seen, "largest_seen": check.largest_seen, "agrees": check.agrees}
+    return {"hops": records, "agrees": all(check.agrees for check in checked)}
+
+
+def as_table(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> str:
+    """One line a hop: the largest packet, how it crosses, and what was seen."""
+    rows = [("device", "", "largest", "as", "seen" if checked else "", "")]
+    for index, hop in enumerate(hops):
+        seen = _seen(checked[index]) if checked else ("", "")
+        rows.append((hop.place, hop.direction, str(hop.largest), _manner(hop), *seen))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in (2, 4) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _record(hop: Hop) -> dict[str, Any]:
+    return {
+        "device": hop.place,
+        "direction": hop.direction,
+        "largest": hop.largest,
+        "gso": hop.gso,
+        "cut": hop.cut,
+        "why": hop.why,
+        "passes": hop.passes,
+        "merged": hop.merged,
+    }
+
+
+def _manner(hop: Hop) -> str:
+    manner = "GSO" if hop.gso else "a segment"
+    if hop.merged:
+        manner = "GSO, merged by GRO, at most"
+    if hop.cut is not None:
+        manner = f"cut: {hop.cut} ({hop.why})"
+    return manner if hop.passes is None else f"{manner}; up to {hop.passes} whole"
+
+
+def _seen(check: Checked) -> tuple[str, str]:
+    if check.seen is None:
+        return "-", "not observable"
+    largest = "" if check.largest_seen == check.seen else f" (largest {check.largest_seen})"
+    return str(check.seen), ("agrees" if check.agrees else "DISAGREES") + largest

@@ -1,0 +1,60 @@
+"""The path prediction for a lab that is up, from what its kernel holds."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from testbed.links import KINDS
+from testbed.links.kind import End, IPAddress
+from testbed.netlink.routing import route_to
+from testbed.nodes.namespace import read_sysctl
+from testbed.topology.held import Held
+from testbed.topology.lab import Lab
+from testbed.topology.path import LEGACY_MAX_SIZE, Hop, Limits, Traits, predict
+from testbed.topology.walk import Step, Way, walk
+
+
+def forecast(lab: Lab, source: str, target: str, version: int, traits: Traits) -> list[Hop]:
+    """The hops of a TCP flow of IP `version` from node `source` to the first address of node `target`.
+
+    InputError for a node that is not there or has no such address, TestbedError
+    where there is no way from the one to the other.
+    """
+    lab.address(source, version)
+    steps = way_through(lab, source, target, version)
+    timestamps = lab.nodes[source].call(read_sysctl, "net.ipv4.tcp_timestamps") != "0"
+    return predict(steps, limits_of(lab), version, traits, timestamps=timestamps)
+
+
+def way_through(lab: Lab, source: str, target: str, version: int) -> list[Step]:
+    """The steps from `source` to `target`, by the routes that the kernel holds."""
+    names = {(end.node, state.ifindex): end.device for end, state in lab.states().items()}
+
+    def route(node: str, address: IPAddress) -> Way:
+        found = lab.nodes[node].call(route_to, str(address))
+        return Way(names.get((node, found.ifindex), "lo"), found.gateway or address, found.mtu)
+
+    return walk(lab.topology, source, ip_address(lab.address(target, version)), route)
+
+
+def limits_of(lab: Lab) -> dict[End, Limits]:
+    """What decides about packets, for every device of the lab."""
+    placed = lab.topology.placed()
+    return {end: _limits(state, merges=KINDS[placed[end].kind].merges) for end, state in lab.states().items()}
+
+
+def _limits(held: Held, *, merges: bool) -> Limits:
+    def number(name: str, otherwise: int) -> int:
+        value = held.values.get(name)
+        return otherwise if value is None else int(value)
+
+    gso, gro = (number(f"{way}_max_size", LEGACY_MAX_SIZE) for way in ("gso", "gro"))
+    # Before Linux 6.3 there was one limit for both versions, and no IPv4 above 65536.
+    return Limits(
+        mtu=number("mtu", 1500),
+        gso={6: gso, 4: number("gso_ipv4_max_size", min(gso, LEGACY_MAX_SIZE))},
+        gro={6: gro, 4: number("gro_ipv4_max_size", min(gro, LEGACY_MAX_SIZE))},
+        gso_max_segs=number("gso_max_segs", 65535),
+        features=frozenset(name for name, feature in held.features.items() if feature.active),
+        merges=merges,
+    )

@@ -1,0 +1,128 @@
+"""A topology as a picture: text for the terminal, mermaid and dot for documents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.links import KINDS
+from testbed.links.kind import End
+from testbed.topology.spec import Placed, Topology
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What joins two devices: a wire (a pair, a pump), a bridge and its port, an upper and a lower device."""
+
+    one: End
+    other: End
+    relation: Literal["wire", "port", "on"]
+    label: str
+
+
+def edges(topology: Topology) -> list[Edge]:
+    """Every join of two devices, in the file's order."""
+    return list(_edges(topology))
+
+
+def text(topology: Topology) -> str:
+    """Node by node, each device with its addresses and what it is joined to."""
+    placed = topology.placed()
+    lines: list[str] = []
+    for node in topology.nodes:
+        lines.append(node)
+        own = [device for end, device in placed.items() if end.node == node]
+        lines += ["  " + line for line in _columns([_row(topology, device) for device in own])]
+    return "\n".join(lines) + "\n"
+
+
+def mermaid(topology: Topology) -> str:
+    """A mermaid flowchart: a box for each node, its devices inside."""
+    arrows = {"wire": "---", "port": "-.-", "on": "-->"}
+    lines = ["flowchart LR"]
+    for node in topology.nodes:
+        lines.append(f"  subgraph {node}")
+        lines += [f'    {_id(end)}["{_title(device, "<br/>")}"]' for end, device in _of(topology, node)]
+        lines.append("  end")
+    for edge in _edges(topology):
+        lines.append(f"  {_id(edge.one)} {arrows[edge.relation]}|{edge.label}| {_id(edge.other)}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(topology: Topology) -> str:
+    """A graphviz graph: a cluster for each node, its devices inside."""
+    styles = {"wire": "solid", "port": "dotted", "on": "dashed"}
+    lines = ["graph topology {", "  rankdir=LR; compound=true; node [shape=box];"]
+    for node in topology.nodes:
+        lines.append(f'  subgraph "cluster_{node}" {{ label="{node}";')
+        lines += [
+            f'    "{end}" [label="{_title(device, chr(92) + "n")}"];' for end, device in _of(topology, node)
+        ]
+        lines.append("  }")
+    for edge in _edges(topology):
+        style = styles[edge.relation]
+        lines.append(f'  "{edge.one}" -- "{edge.other}" [label="{edge.label}", style={style}];')
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+FORMS: dict[str, Callable[[Topology], str]] = {"text": text, "mermaid": mermaid, "dot": dot}
+
+
+def _edges(topology: Topology) -> Iterator[Edge]:
+    for end, device in topology.placed().items():
+        if device.stated_by != end:
+            continue
+        kind = KINDS[device.kind]
+        peer = kind.peer(device.config)
+        if peer is not None:
+            yield Edge(end, peer, "wire", "pump" if kind.pumped else kind.name)
+        for port in kind.ports(device.config):
+            yield Edge(end, End(end.node, port), "port", "port")
+        for lower in kind.lowers(device.config):
+            yield Edge(end, End(end.node, lower), "on", kind.name)
+
+
+def _row(topology: Topology, device: Placed) -> tuple[str, str, str, str]:
+    mtu = "" if device.config.mtu is None else f"mtu {device.config.mtu}"
+    addresses = " ".join(str(address) for address in device.config.addresses)
+    return device.end.device, device.kind, _joins(topology, device), f"{mtu} {addresses}".strip()
+
+
+def _joins(topology: Topology, device: Placed) -> str:
+    """What the device is joined to, seen from it."""
+    words = []
+    for edge in _edges(topology):
+        if device.end not in (edge.one, edge.other):
+            continue
+        upper = edge.one == device.end
+        other = edge.other if upper else edge.one
+        arrows = {"wire": "<->", "port": "has port" if upper else "port of", "on": "on" if upper else "under"}
+        words.append(f"{arrows[edge.relation]} {other if edge.relation == 'wire' else other.device}")
+    tunnel = KINDS[device.kind].tunnel(device.config) if device.stated_by == device.end else None
+    if tunnel is not None:
+        words.append("to " + ", ".join(str(remote) for remote in tunnel.remotes))
+    return ", ".join(words)
+
+
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _of(topology: Topology, node: str) -> list[tuple[End, Placed]]:
+    return [(end, device) for end, device in topology.placed().items() if end.node == node]
+
+
+def _title(device: Placed, newline: str) -> str:
+    addresses = [str(address) for address in device.config.addresses]
+    return newline.join([f"{device.end.device} ({device.kind})", *addresses])
+
+
+def _id(end: End) -> str:
+    """A mermaid identifier: letters, digits and underscores."""
+    return "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in f"{end.node}.{end.device}")
