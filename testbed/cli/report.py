@@ -19,7 +19,9 @@ def report(
     run: Annotated[
         str, typer.Argument(help="A run's folder, its id below results/, or `latest`.")
     ] = "latest",
-    format: Annotated[str, typer.Option(help="text, ascii, json, markdown, csv, junit or ktap.")] = "text",
+    format: Annotated[
+        str, typer.Option(help="text, ascii, json, markdown, html, csv, junit or ktap.")
+    ] = "text",
     output: Annotated[Path | None, typer.Option(help="Write to this file only.")] = None,
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
@@ -27,7 +29,7 @@ def report(
     """Report on a run, finished or not: figures with intervals, comparisons, how it was measured.
 
     Needs no root, and nothing but the run's folder. Text is printed and kept
-    there as report.txt.
+    there as report.txt; HTML is written there as report.html.
     """
     from testbed.experiments.store import find_run, results_folder
     from testbed.reports.output import KEPT, render
@@ -38,9 +40,11 @@ def report(
     if output is not None:
         _write(output, text)
         return
-    if format in KEPT:
-        _keep(folder / KEPT[format], text)
-    typer.echo(text, nl=False)
+    kept = format in KEPT and _keep(folder / KEPT[format], text)
+    if kept and format == "html":
+        typer.echo(folder / KEPT[format])
+    else:
+        typer.echo(text, nl=False)
 
 
 def _write(path: Path, text: str) -> None:
@@ -50,9 +54,10 @@ def _write(path: Path, text: str) -> None:
         raise TestbedError(f"{path}: cannot write: {error.strerror}") from None
 
 
-def _keep(path: Path, text: str) -> None:
-    """Keep a copy in the run's folder. Somebody else's evidence may not be ours to write to."""
+def _keep(path: Path, text: str) -> bool:
+    """Keep a copy in the run's folder, where we may: somebody else's evidence may not be ours to write to."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError:
-        return
+        return False
+    return True

@@ -107,7 +107,12 @@ def remarks(data: ReportData) -> list[str]:
 
 
 def compared(data: ReportData) -> list[ComparisonData]:
-    return [one for one in data.comparisons if one.metric in COMPARED]
+    """The comparisons that the tables show; a figure that is 0 in every round of both states is left out."""
+    return [
+        one
+        for one in data.comparisons
+        if one.metric in COMPARED and (one.effect is not None or one.p_sign_flip != 1)
+    ]
 
 
 def size_rows(summaries: dict[str, MetricSummary]) -> Iterator[tuple[str, str]]:
