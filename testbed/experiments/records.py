@@ -75,7 +75,14 @@ class Cpu(Record):
     per_core: list[CoreUse] = Field(default_factory=list)
     app: CoreUse | None = Field(None, description="mean of the cores that the workload ran on")
     net: CoreUse | None = Field(None, description="mean of the cores where softirq time fell")
-    processes: dict[str, ProcessUse] = Field(default_factory=dict, description="role -> CPU seconds")
+    app_cores: list[int] = Field(default_factory=list)
+    net_cores: list[int] = Field(default_factory=list)
+    processes: dict[str, ProcessUse] = Field(
+        default_factory=dict, description="role -> CPU seconds; `testbed` is this program with its collectors"
+    )
+    irq_time: str | None = Field(
+        None, description="softirq and irq time: accounted exactly, or sampled by the tick"
+    )
 
 
 class Tuple(Record):
@@ -143,9 +150,23 @@ class Workload(Record):
     raw: list[str] = Field(default_factory=list, description="files below the run's folder")
 
 
+class TcpSample(Record):
+    """The flow at one moment of the measured seconds."""
+
+    at_s: float = Field(description="seconds after measuring began")
+    rtt_us: int | None = None
+    snd_cwnd: int | None = None
+    snd_wnd: int | None = None
+    retrans: int | None = None
+    delivery_rate: int | None = Field(None, description="bytes a second")
+
+
 class Tcp(Record):
     """The flow's TCP_INFO at its end, on the sending side."""
 
+    node: str | None = None
+    tuple: Tuple | None = None
+    congestion: str | None = None
     rtt_us: int | None = None
     rttvar_us: int | None = None
     snd_cwnd: int | None = None
@@ -155,6 +176,23 @@ class Tcp(Record):
     delivered_ce: int | None = None
     snd_mss: int | None = None
     pmtu: int | None = None
+    min_rtt_us: int | None = None
+    delivery_rate: int | None = Field(None, description="bytes a second")
+    pacing_rate: int | None = Field(None, description="bytes a second")
+    bytes_sent: int | None = None
+    bytes_retrans: int | None = None
+    busy_us: int | None = Field(None, description="time with data under way")
+    rwnd_limited_us: int | None = Field(None, description="of it, held back by the receiver's window")
+    sndbuf_limited_us: int | None = Field(None, description="of it, held back by the send buffer")
+    samples: list[TcpSample] = Field(default_factory=list)
+
+
+class Softnet(Record):
+    """Differences of /proc/net/softnet_stat over the round, all CPUs of the machine."""
+
+    processed: int = 0
+    dropped: int = Field(0, description="packets that found a CPU's backlog full")
+    time_squeeze: int = Field(0, description="times that net_rx_action ran out of budget or time")
 
 
 class Noise(Record):
@@ -194,7 +232,15 @@ class Round(Record):
     cpu: Cpu | None = None
     tcp: Tcp | None = None
     noise: Noise | None = None
+    netstat: dict[str, dict[str, int]] = Field(
+        default_factory=dict, description="node -> counters of /proc/net/snmp and netstat that moved"
+    )
+    softnet: Softnet | None = None
     kernel_log: list[str] = Field(default_factory=list)
+    kernel_faults: list[str] = Field(
+        default_factory=list, description="`rule: line` for a WARN, BUG, oops, lockup... of the round"
+    )
+    taint: str | None = Field(None, description="the kernel's taint letters after the round")
 
 
 class Patch(Record):

@@ -1,0 +1,74 @@
+"""The state of the round's TCP flow, sampled while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.evidence.inet_diag import TcpSocket, TcpSockets
+from testbed.evidence.sampling import Sampler
+from testbed.experiments.records import Tcp, TcpSample
+from testbed.topology.lab import Lab
+
+_Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port
+
+
+class TcpState:
+    """Collector: `tcp`, of the socket that sent most, as last seen (the end is at most one interval later).
+
+    Samples begin with the measured seconds.
+    """
+
+    name = "tcp"
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, TcpSockets] = {}
+        self._last: dict[_Flow, TcpSocket] = {}
+        self._samples: dict[_Flow, list[TcpSample]] = {}
+        self._began = 0.0
+        self._sampler = Sampler(self._look)
+
+    def start(self, lab: Lab) -> None:
+        self.close()
+        self._last, self._samples = {}, {}
+        for name, node in lab.nodes.items():
+            if node.netns is not None:
+                self._nodes[name] = node.call(TcpSockets)
+
+    def measuring(self) -> None:
+        self._began = time.monotonic()
+        self._sampler.start()
+
+    def stop(self) -> Mapping[str, Any]:
+        self.close()
+        if not self._last:
+            return {}
+        flow = max(self._last, key=lambda flow: self._last[flow].info.get("bytes_sent", 0))
+        return {"tcp": record(flow[0], self._last[flow], self._samples[flow])}
+
+    def close(self) -> None:
+        self._sampler.stop()
+        while self._nodes:
+            self._nodes.popitem()[1].close()
+
+    def _look(self) -> None:
+        at = round(time.monotonic() - self._began, 3)
+        for node, sockets in self._nodes.items():
+            for found in sockets.dump():
+                ends = found.tuple
+                flow = node, ends.source, ends.source_port, ends.destination, ends.destination_port
+                self._last[flow] = found
+                self._samples.setdefault(flow, []).append(sample(at, found))
+
+
+def record(node: str, last: TcpSocket, samples: list[TcpSample]) -> Tcp:
+    """The record's fields from a socket of `node`."""
+    known = {name: value for name, value in last.info.items() if name in Tcp.model_fields}
+    return Tcp(node=node, tuple=last.tuple, congestion=last.congestion, samples=samples, **known)
+
+
+def sample(at: float, found: TcpSocket) -> TcpSample:
+    """What is kept of a socket seen `at` seconds after measuring began."""
+    known = {name: value for name, value in found.info.items() if name in TcpSample.model_fields}
+    return TcpSample(at_s=at, **known)
