@@ -1,0 +1,124 @@
+"""What the kernel logged in a round, and what of it is a fault. The log is the machine's, not the lab's."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import MissingCapability
+from testbed.topology.lab import Lab
+
+# What makes a round invalid, by the words that the kernel prints (kernel/panic.c, lib/bug.c,
+# kernel/watchdog.c, kernel/hung_task.c, kernel/rcu/tree_stall.h, mm/kasan/report.c, net/core/dev.c,
+# net/sched/sch_generic.c, kernel/locking/lockdep.c).
+FAULTS = {
+    "warning": r"^WARNING: ",
+    "bug": r"^(kernel )?BUG\b|^BUG: ",
+    "oops": r"^Oops\b|^general protection fault|^Unable to handle kernel|^stack segment",
+    "panic": r"^Kernel panic",
+    "lockup": r"(soft|hard) (lockup|LOCKUP)|^watchdog: BUG",
+    "stall": r"rcu.*(detected .*stalls|self-detected stall)|^INFO: task .* blocked for more than",
+    "memory": r"^BUG: KASAN|^UBSAN: |refcount_t: |list_(add|del) corruption",
+    "locking": r"possible (circular|recursive) locking|inconsistent lock state|suspicious RCU usage",
+    "checksum": r"hw csum failure|caps=\(0x",
+    "transmit": r"NETDEV WATCHDOG|transmit queue \d+ timed out",
+    "leak": r"unregister_netdevice: waiting for|page allocation failure",
+}
+# Worth a line in the record, though the round stands.
+NOTED = r"\b(veth|vxlan|geneve|bridge|br|bond|vlan|tun|tap|eth|TCP|UDP|IPv[46]|netdev|skb|neighbour)\d*\b"
+NOTED_LEVEL = 4  # KERN_WARNING and worse
+
+# Documentation/admin-guide/tainted-kernels.rst, bit by bit.
+TAINTS = "PFSRMBUDAWCIOELKXTNJ"
+# Machine check, bad page, died, warned, soft lockup. The others tell of modules and of what users did.
+FAULT_TAINTS = "MBDWL"
+
+_FAULT = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
+_TAINTED = Path("/proc/sys/kernel/tainted")
+
+
+class KernelLog:
+    """Collector: `kernel_log`, `kernel_faults`, `taint`. A fault makes the round invalid."""
+
+    name = "kernel_log"
+
+    def __init__(self) -> None:
+        """MissingCapability where this user may not read the kernel's log."""
+        try:
+            self._log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise MissingCapability(f"/dev/kmsg: {os.strerror(error.errno or 0)}; run as root") from None
+        self._taint = 0
+
+    def start(self, lab: Lab) -> None:
+        os.lseek(self._log, 0, os.SEEK_END)
+        self._taint = tainted()
+
+    def measuring(self) -> None:
+        pass
+
+    def stop(self) -> Mapping[str, Any]:
+        before, after = self._taint, tainted()
+        messages = [parse(record) for record in self._read()]
+        found = faults(text for _, text in messages)
+        added = "".join(letter for letter in taint_letters(after & ~before) if letter in FAULT_TAINTS)
+        if added:
+            found.append(f"tainted {added}")
+        fields: dict[str, Any] = {
+            "kernel_log": [text for level, text in messages if _matters(level, text)],
+            "kernel_faults": found,
+            "taint": taint_letters(after),
+        }
+        return fields | ({"invalid": [f"kernel: {text}" for text in found]} if found else {})
+
+    def close(self) -> None:
+        os.close(self._log)
+
+    def _read(self) -> list[str]:
+        """The records since the last call; those that were overwritten unread are gone."""
+        records = []
+        while True:
+            try:
+                records.append(os.read(self._log, 8192).decode(errors="replace"))
+            except BlockingIOError:
+                return records
+            except OSError as error:
+                if error.errno != errno.EPIPE:
+                    raise
+
+
+def parse(record: str) -> tuple[int, str]:
+    """Level (0 to 7) and text of a record of /dev/kmsg: `prio,seq,time,flags;text`, then its dictionary."""
+    head, _, body = record.partition(";")
+    return int(head.split(",")[0]) & 7, body.split("\n")[0]
+
+
+def faults(texts: Iterable[str]) -> list[str]:
+    """The lines that are faults, each with the rule that says so."""
+    found = []
+    for text in texts:
+        rule = next((name for name, pattern in _FAULT.items() if pattern.search(text)), None)
+        if rule:
+            found.append(f"{rule}: {text}")
+    return found
+
+
+def tainted() -> int:
+    """The kernel's taint bits."""
+    return int(_TAINTED.read_text())
+
+
+def taint_letters(bits: int) -> str:
+    """The letters of the set bits, as an oops prints them; a bit without a letter as its number."""
+    numbers = [number for number in range(bits.bit_length()) if bits >> number & 1]
+    return "".join(TAINTS[number] if number < len(TAINTS) else f"({number})" for number in numbers)
+
+
+def _matters(level: int, text: str) -> bool:
+    if any(pattern.search(text) for pattern in _FAULT.values()):
+        return True
+    return level <= NOTED_LEVEL and re.search(NOTED, text) is not None
