@@ -6,10 +6,14 @@ from testbed.errors import MissingCapability
 from testbed.evidence.af_packet import PacketSocketSizes
 from testbed.evidence.collector import Collector
 from testbed.evidence.cpu import CpuUse
+from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.mixed_sizes import MixedSizes
+from testbed.evidence.noise import NoiseMeter
 from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.sizes import SizeSource
 from testbed.evidence.spec import CollectSpec
+from testbed.evidence.stack_counters import StackCounters
+from testbed.evidence.tcp import TcpState
 
 
 def collectors_for(collect: CollectSpec) -> list[Collector]:
@@ -19,9 +23,14 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
     """
     source, reason = _size_source(collect)
     collectors: list[Collector] = [PacketSizes(source, devices=collect.devices, reason=reason)]
-    if collect.cpu:
-        collectors.append(CpuUse())
-    return collectors
+    others: list[tuple[bool, type[Collector]]] = [
+        (collect.kernel_log, KernelLog),
+        (collect.noise, NoiseMeter),
+        (collect.stack, StackCounters),
+        (collect.tcp, TcpState),
+        (collect.cpu, CpuUse),
+    ]
+    return collectors + [make() for wanted, make in others if wanted]
 
 
 def _size_source(collect: CollectSpec) -> tuple[SizeSource | None, str | None]:

@@ -8,8 +8,9 @@ Three rules, tried in turn for each device and direction:
 - merged by GRO: the device counted segments, and then they were merged. As many
   segments, and as many bytes with one header of a plausible length for each.
 
-Where the device counted drops, packets on transmit may be more by as many: the
-driver dropped them after they had been seen.
+Where the device counted drops or errors, packets on transmit may be more by as
+many: the driver dropped them after they had been seen (a tunnel counts a packet
+that is too large for its outer header as an error).
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _compare(
         verdict.rules[where] = "without Ethernet header"
     elif merging and direction == "rx" and (headers := _headers_of_segments(sizes, *held)):
         verdict.rules[where] = f"merged by GRO, segments with headers of {headers} bytes"
-    elif direction == "tx" and _dropped(sizes, packets - held[0], octets - held[1], counted.drops):
+    elif direction == "tx" and _dropped(sizes, packets - held[0], octets - held[1], counted.drops + counted.errors):
         verdict.rules[where] = f"{packets - held[0]} dropped after they were seen"
     else:
         verdict.mismatches.append(

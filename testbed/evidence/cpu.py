@@ -1,37 +1,85 @@
-"""How each core spent the measured seconds, from /proc/stat (by psutil)."""
+"""How each core spent the measured seconds, from /proc/stat (by psutil), and whose cores they were."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+import resource
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import psutil
 
-from testbed.experiments.records import CoreUse, Cpu
+from testbed.evidence.machine import kernel_config
+from testbed.evidence.processes import family, in_namespaces, processors, tasks
+from testbed.evidence.sampling import Sampler
+from testbed.experiments.records import CoreUse, Cpu, ProcessUse
 from testbed.topology.lab import Lab
 
 Times = Mapping[str, float]
 
+# A core belongs to "net" when at least this part of all softirq time fell there.
+_NET_SHARE = 0.2
+
 
 class CpuUse:
-    """Collector: `cpu.per_core`, in percent of the time from `measuring` (or `start`) to `stop`."""
+    """Collector: `cpu`, in percent of the time from `measuring` (or `start`) to `stop`.
+
+    "app" is the mean of the cores that the workload's processes were seen on,
+    "net" of those where the softirqs ran. `processes` gets the line `testbed`:
+    this process with all its collectors.
+    """
 
     name = "cpu"
 
     def __init__(self) -> None:
+        self._irq_time = irq_time(kernel_config())
+        self._namespaces: list[int] = []
         self._before: list[Times] = []
+        self._own_before = resource.getrusage(resource.RUSAGE_SELF)
+        self._app: set[int] = set()
+        self._sampler = Sampler(self._look)
 
     def start(self, lab: Lab) -> None:
-        self._before = read()
+        self._namespaces = [node.netns for node in lab.nodes.values() if node.netns is not None]
+        self._begin()
 
     def measuring(self) -> None:
-        self._before = read()
+        self._begin()
+        self._sampler.start()
 
     def stop(self) -> Mapping[str, Any]:
-        return {"cpu": Cpu(per_core=use(self._before, read()))}
+        after, own = read(), resource.getrusage(resource.RUSAGE_SELF)
+        self._sampler.stop()
+        cores = use(self._before, after)
+        return {
+            "cpu": Cpu(
+                per_core=cores,
+                app=mean(cores, self._app),
+                net=mean(cores, busiest_softirq(self._before, after)),
+                app_cores=sorted(self._app),
+                net_cores=busiest_softirq(self._before, after),
+                processes={
+                    "testbed": ProcessUse(
+                        user_s=own.ru_utime - self._own_before.ru_utime,
+                        system_s=own.ru_stime - self._own_before.ru_stime,
+                    )
+                },
+                irq_time=self._irq_time,
+            )
+        }
 
     def close(self) -> None:
-        pass
+        self._sampler.stop()
+
+    def _begin(self) -> None:
+        self._app = set()
+        self._before, self._own_before = read(), resource.getrusage(resource.RUSAGE_SELF)
+
+    def _look(self) -> None:
+        """Note where the workload's processes are: our descendants inside the lab's namespaces."""
+        ours = family(os.getpid(), tasks()) - {os.getpid()}
+        self._app |= processors(in_namespaces(self._namespaces, ours))
 
 
 def read() -> list[Times]:
@@ -42,6 +90,35 @@ def read() -> list[Times]:
 def use(before: Sequence[Times], after: Sequence[Times]) -> list[CoreUse]:
     """Percent of the time between the two, per core. User includes nice and guest time."""
     return [_core(old, new) for old, new in zip(before, after, strict=True)]
+
+
+def busiest_softirq(before: Sequence[Times], after: Sequence[Times]) -> list[int]:
+    """The cores on which a good part of the softirq time fell; empty when there was none."""
+    spent = [new["softirq"] - old["softirq"] for old, new in zip(before, after, strict=True)]
+    total = sum(spent)
+    return [core for core, part in enumerate(spent) if part > 0 and part >= _NET_SHARE * total]
+
+
+def mean(cores: Sequence[CoreUse], chosen: Collection[int]) -> CoreUse | None:
+    """The mean of the chosen cores; None when none was chosen."""
+    picked = [cores[core] for core in chosen if core < len(cores)]
+    if not picked:
+        return None
+    names = CoreUse.model_fields
+    return CoreUse(**{name: _mean(getattr(core, name) for core in picked) for name in names})
+
+
+def irq_time(config: bytes | None) -> str | None:
+    """`accounted` to the nanosecond, or `sampled` by the tick, by the kernel's configuration."""
+    if config is None:
+        return None
+    options = rb"^CONFIG_(IRQ_TIME_ACCOUNTING|VIRT_CPU_ACCOUNTING_GEN|VIRT_CPU_ACCOUNTING_NATIVE)=y$"
+    return "accounted" if re.search(options, config, re.MULTILINE) else "sampled"
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
 
 
 def _core(before: Times, after: Times) -> CoreUse:

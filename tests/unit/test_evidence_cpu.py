@@ -2,7 +2,8 @@
 
 import pytest
 
-from testbed.evidence.cpu import use
+from testbed.evidence.cpu import busiest_softirq, irq_time, mean, use
+from testbed.experiments.records import CoreUse
 
 ZERO = dict.fromkeys(
     ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"), 0.0
@@ -28,3 +29,25 @@ def test_core_whose_clock_did_not_move_has_no_use():
 def test_counter_that_ran_backwards_counts_as_still():
     (core,) = use([ZERO | {"iowait": 5.0}], [ZERO | {"iowait": 4.9, "idle": 1.0}])
     assert (core.iowait, core.idle) == (0.0, 100.0)
+
+
+def test_net_cores_are_those_where_softirqs_ran():
+    after = [ZERO | {"softirq": 9.0}, ZERO | {"softirq": 0.5}, ZERO | {"softirq": 3.0}]
+    assert busiest_softirq([ZERO] * 3, after) == [0, 2]
+
+
+def test_without_softirq_time_no_core_is_a_net_core():
+    assert busiest_softirq([ZERO] * 2, [ZERO] * 2) == []
+
+
+def test_label_is_the_mean_of_its_cores():
+    cores = [CoreUse(user=10, system=50), CoreUse(user=30, system=70), CoreUse(idle=100)]
+    app = mean(cores, [0, 1])
+    assert (app.user, app.system, app.idle) == (20.0, 60.0, 0.0)
+    assert mean(cores, []) is None
+
+
+def test_config_tells_whether_irq_time_is_accounted():
+    assert irq_time(b"CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n") == "sampled"
+    assert irq_time(b"CONFIG_IRQ_TIME_ACCOUNTING=y\n") == "accounted"
+    assert irq_time(None) is None

@@ -1,0 +1,137 @@
+"""The whole of a round's evidence on a real flow."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.evidence.collectors import collectors_for
+from testbed.evidence.kernel_log import KernelLog
+from testbed.evidence.noise import noise, read, wait_for_quiet
+from testbed.evidence.spec import CollectSpec
+from testbed.topology.lab import open_lab
+
+SERVE = """
+import socket
+with socket.create_server(("fd01::2", 5301), family=socket.AF_INET6) as listener:
+    print("ready", flush=True)
+    connection, _ = listener.accept()
+    while connection.recv(1 << 20):
+        pass
+"""
+SEND = """
+import socket, time
+with socket.create_connection(("fd01::2", 5301)) as connection:
+    end = time.monotonic() + 0.8
+    while time.monotonic() < end:
+        connection.sendall(bytes(100_000))
+"""
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    """What the default set finds in a flow of 0.8 s between two processes on CPU 0."""
+    collectors = collectors_for(CollectSpec())
+    with open_lab("veth-pair") as lab:
+        for collector in collectors:
+            collector.start(lab)
+        server = start(lab, "server", SERVE)
+        server.stdout.readline()
+        client = start(lab, "client", SEND)
+        for collector in collectors:
+            collector.measuring()
+        client.wait(20)
+        server.wait(20)
+        found = {}
+        for collector in reversed(collectors):
+            found |= collector.stop()
+    for collector in collectors:
+        collector.close()
+    return found
+
+
+def start(lab, node, program):
+    argv = [sys.executable, "-c", program]
+    return lab.nodes[node].start(argv, role=node, cpus=[0], stdout=subprocess.PIPE)
+
+
+@pytest.mark.requires("bpf")
+def test_tcp_state_is_the_senders(evidence):
+    tcp = evidence["tcp"]
+    assert tcp.node == "client"
+    assert (tcp.tuple.destination, tcp.tuple.destination_port) == ("fd01::2", 5301)
+    assert tcp.snd_mss == 1428
+    assert tcp.bytes_sent > 100_000
+    assert tcp.congestion
+    assert len(tcp.samples) >= 2
+    assert tcp.samples[0].at_s < tcp.samples[-1].at_s
+
+
+@pytest.mark.requires("bpf")
+def test_cores_of_the_workload_are_labelled(evidence):
+    cpu = evidence["cpu"]
+    assert cpu.app_cores == [0]
+    assert cpu.app == cpu.per_core[0]
+    assert cpu.net_cores
+    assert cpu.irq_time in ("accounted", "sampled", None)
+    assert cpu.processes["testbed"].user_s >= 0
+    assert all(sum(core.model_dump().values()) == pytest.approx(100, abs=1) for core in cpu.per_core)
+
+
+@pytest.mark.requires("bpf")
+def test_stack_and_noise_are_there(evidence):
+    assert set(evidence["netstat"]) == {"client", "server"}
+    assert evidence["softnet"].processed > 100
+    assert 0 <= evidence["noise"].steal <= 100
+    assert evidence["kernel_faults"] == []
+    assert evidence["taint"] is not None
+
+
+def test_line_of_the_kernel_log_belongs_to_its_round():
+    log = KernelLog()
+    try:
+        log.start(None)
+        Path("/dev/kmsg").write_text("<4>testbed's test: veth0 says hello\n")
+        first = log.stop()
+        log.start(None)
+        second = log.stop()
+    finally:
+        log.close()
+    assert any("veth0 says hello" in line for line in first["kernel_log"])
+    assert not any("veth0 says hello" in line for line in second["kernel_log"])
+    assert "invalid" not in first
+
+
+def test_busy_process_of_somebody_else_is_foreign():
+    """A grandchild whose parent is gone is no descendant of ours any more."""
+    spin = "import os, time\nend = time.monotonic() + 0.6\nwhile time.monotonic() < end: pass"
+    detach = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    exec({spin!r})"
+    before = read()
+    subprocess.run([sys.executable, "-c", detach], check=True)
+    time.sleep(0.5)
+    found = noise(before, read())
+    assert found.foreign > 5
+
+
+SPIN = "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+ORPHAN = f"""
+import subprocess, sys
+spin = subprocess.Popen([sys.executable, "-c", {SPIN!r}], stdout=subprocess.DEVNULL, start_new_session=True)
+print(spin.pid)
+"""
+
+
+def test_wait_for_quiet_says_what_is_loud_and_ends():
+    heard = []
+    done = subprocess.run([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, check=True)
+    try:
+        found = wait_for_quiet({"foreign": 1.0}, 1.5, heard.append)
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
+    assert found.foreign > 1
+    assert heard[0].startswith("waiting for a quiet machine: foreign")
+    assert "busiest: " in heard[0]
