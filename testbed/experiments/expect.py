@@ -30,8 +30,11 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
 }
 _CONDITION = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(%|[KMGT]?)")
 _SCALE = {"": 1.0, "%": 0.01, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SCALARS = ("bits_per_second", "retransmits", "cpu_s_per_gb", "kernel_log", "overhead_s")
-_FAMILIES = re.compile(r"latency_us\.\w+|tcp\.\w+|cpu\.(app|net)\.\w+")
+_SCALARS = (
+    *("bits_per_second", "retransmits", "retransmits_per_gb", "transactions_per_second", "fairness"),
+    *("cpu_s_per_gb", "kernel_log", "overhead_s"),
+)
+_FAMILIES = re.compile(r"latency_us\.\w+|tcp\.\w+|cpu_s_per_gb\.\w+|cpu\.(app|net)\.\w+")
 _SIDE = re.compile(r"(?P<place>[^:\s]+:\S+)\.(?P<direction>rx|tx)\.(?P<what>.+)")
 _SIDE_WHATS = ("mean_size", "largest_size", "frags")
 _PLACE = re.compile(r"(?P<place>[^:\s]+:\S+)\.(?P<what>drops|errors)")

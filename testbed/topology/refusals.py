@@ -14,6 +14,8 @@ from testbed.netlink.message import IFLA_MAX_MTU, IFLA_TSO_MAX_SIZE, Link
 from testbed.topology.operations import CreateLink, Operation
 from testbed.topology.spec import Topology
 
+GSO_MAX_SIZE = 8 * 65535  # include/linux/netdevice.h
+
 
 def explain(
     topology: Topology,
@@ -50,7 +52,7 @@ def _setting_error(
             "ask for less, or run a kernel that allows it"
         )
     if name.endswith("max_size") and largest_tso and value > largest_tso:
-        return InputError(
-            f"{where}: {name} {value} is above the device's tso_max_size {largest_tso} ({refusal})"
-        )
+        # Up to GSO_MAX_SIZE it is this device on this kernel that says no; above it every one does.
+        error = MissingCapability if value <= GSO_MAX_SIZE else InputError
+        return error(f"{where}: {name} {value} is above the device's tso_max_size {largest_tso} ({refusal})")
     return InputError(f"{where}: {name} {value} was refused ({refusal})")

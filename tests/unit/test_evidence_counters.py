@@ -83,6 +83,13 @@ def test_packets_that_the_driver_dropped_had_been_seen():
     assert verdict.rules == {"client:veth0 tx": "3 dropped after they were seen"}
 
 
+def test_packets_too_large_for_a_tunnel_are_its_transmit_errors():
+    """vxlan on 6.18 takes an IPv6 packet above 65535, sees it, and then cannot send it."""
+    sizes = [size("tx", 1514, 100), size("tx", 80_000, 41)]
+    verdict = compare(sizes, {PLACE: Counters(tx_packets=100, tx_bytes=100 * 1514, errors=41)})
+    assert verdict.rules == {"client:veth0 tx": "41 dropped after they were seen"}
+
+
 def test_more_packets_than_the_drops_explain_is_a_mismatch():
     sizes = [size("tx", 1514, 100)]
     assert compare(sizes, {PLACE: Counters(tx_packets=96, tx_bytes=96 * 1514, drops=3)}).mismatches
