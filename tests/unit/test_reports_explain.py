@@ -30,6 +30,13 @@ def test_sizes_of_the_nagle_experiment_come_out(size, words):
     assert explain(size, NAGLE) == words
 
 
+def test_writes_that_queued_up_leave_the_remainder_of_their_sum():
+    flow = Flow(family=6, mss=1428, options=12, write=102_400)
+    assert explain(682, flow) == (
+        f"596 (remainder of 2 writes of 102400 bytes after 143 x 1428) + 86 {HEADERS}"
+    )
+
+
 @pytest.mark.parametrize("size", [85, 87, 1000, 511_311, 600_001])
 def test_a_size_that_does_not_come_out_says_nothing(size):
     assert explain(size, NAGLE) is None
