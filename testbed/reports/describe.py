@@ -8,7 +8,7 @@ from typing import Any
 from testbed.experiments.records import Round, Run
 
 # Options of a workload that the method paragraph, not the state's line, tells.
-_TOLD_BY_METHOD = {"tool", "from", "to", "family", "duration", "omit"}
+_TOLD_BY_METHOD = {"tool", "from", "to", "family", "duration", "omit", "congestion"}
 
 
 def asked_states(run: Run) -> list[str]:
@@ -110,7 +110,7 @@ def _machine(run: Run, examples: Mapping[str, Round]) -> str:
         f"{machine.cores} cores" if machine.cores else "",
         machine.cpu_model,
         f"{machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else "",
-        f"in a VM ({machine.virtualisation})" if machine.virtualisation else "",
+        f"virtualisation {machine.virtualisation}" if machine.virtualisation else "",
     ]
     where = ", ".join(part for part in parts if part)
     flows = {record.workload.congestion for record in examples.values() if record.workload}

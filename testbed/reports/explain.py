@@ -23,6 +23,8 @@ IPERF3_WRITE = 128 * 1024
 # sk_setup_caps() in net/core/sock.c keeps MAX_TCP_HEADER + 1 bytes below the limit free; by the kernel's
 # configuration that is at most this (include/net/tcp.h, include/linux/netdevice.h).
 HEADER_RESERVE = 321
+# More would fit too many sizes by chance: each number of writes fits one remainder of the MSS.
+MOST_QUEUED_WRITES = 4
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,17 @@ def _payload(payload: int, size: int, flow: Flow) -> str | None:
         return f"whole {payload}-byte write"
     if rest == 0:
         return f"{whole} x {flow.mss}{_largest(size, flow)}"
-    if flow.write and payload < flow.write and (flow.write - payload) % flow.mss == 0:
-        before = (flow.write - payload) // flow.mss
-        return f"{payload} (remainder of a {flow.write}-byte write after {before} x {flow.mss})"
+    return _remainder(payload, flow) if flow.write else None
+
+
+def _remainder(payload: int, flow: Flow) -> str | None:
+    """What is left of a write, or of a few that had queued up, after whole segments went before it."""
+    write = flow.write or 0
+    for writes in range(1, MOST_QUEUED_WRITES + 1):
+        before, rest = divmod(writes * write - payload, flow.mss)
+        if before > 0 and rest == 0:
+            source = f"a {write}-byte write" if writes == 1 else f"{writes} writes of {write} bytes"
+            return f"{payload} (remainder of {source} after {before} x {flow.mss})"
     return None
 
 

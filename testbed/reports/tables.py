@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 from testbed.reports.data import ComparisonData, MetricSummary, ReportData, main_sizes
 from testbed.reports.metrics import size_of
@@ -38,7 +39,10 @@ def notes(data: ReportData) -> list[str]:
     lines += [f"Skipped: {state}: {reason}" for state, reason in data.skipped.items()]
     if data.invalid:
         count = len(data.invalid)
-        shown = "; ".join(f"round {one.round}, {one.state}: {one.reason}" for one in data.invalid[:5])
+        shown = "; ".join(
+            f"round {one.round}, {one.state}: {shorten(one.reason, 160, placeholder='...')}"
+            for one in data.invalid[:5]
+        )
         more = f"; and {count - 5} more" if count > 5 else ""
         does = "round does" if count == 1 else "rounds do"
         lines.append(f"{count} invalid {does} not count: {shown}{more}")
@@ -151,6 +155,17 @@ def explanations(data: ReportData) -> list[tuple[int, str]]:
             if words:
                 found[(size, words)] = None
     return sorted(found)
+
+
+def explanations_by_headers(data: ReportData) -> list[str]:
+    """The same, a line for each set of headers: `+ 86 (14 Ethernet, ...): 862 = ...; 1514 = ...`."""
+    groups: dict[str, list[str]] = {}
+    for size, words in explanations(data):
+        payload, plus, headers = words.rpartition(" + ")
+        if not plus:  # a pure ACK is all headers
+            payload, _, headers = words.partition(": ")
+        groups.setdefault(headers, []).append(f"{size} = {payload}")
+    return [f"With headers of {headers}: {'; '.join(sizes)}." for headers, sizes in groups.items()]
 
 
 def expectation_lines(data: ReportData) -> list[str]:

@@ -18,7 +18,7 @@ def text_report(report: Report) -> str:
         [f"{data.experiment}: {data.run_id}"],
         _wrapped(tables.notes(data)),
         *(_state(data, state) for state in data.states),
-        _wrapped(f"{size} = {words}" for size, words in tables.explanations(data)),
+        _wrapped(tables.explanations_by_headers(data)),
         _table(states) if states else [],
         _comparisons(data),
         _wrapped(tables.expectation_lines(data)),
