@@ -10,25 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import MissingCapability
+from testbed.evidence.kernel_log_rules import findings, judge
 from testbed.topology.lab import Lab
 
-# What makes a round invalid, by the words that the kernel prints (kernel/panic.c, lib/bug.c,
-# kernel/watchdog.c, kernel/hung_task.c, kernel/rcu/tree_stall.h, mm/kasan/report.c, net/core/dev.c,
-# net/sched/sch_generic.c, kernel/locking/lockdep.c).
-FAULTS = {
-    "warning": r"^WARNING: ",
-    "bug": r"^(kernel )?BUG\b|^BUG: ",
-    "oops": r"^Oops\b|^general protection fault|^Unable to handle kernel|^stack segment",
-    "panic": r"^Kernel panic",
-    "lockup": r"(soft|hard) (lockup|LOCKUP)|^watchdog: BUG",
-    "stall": r"rcu.*(detected .*stalls|self-detected stall)|^INFO: task .* blocked for more than",
-    "memory": r"^BUG: KASAN|^UBSAN: |refcount_t: |list_(add|del) corruption",
-    "locking": r"possible (circular|recursive) locking|inconsistent lock state|suspicious RCU usage",
-    "checksum": r"hw csum failure|caps=\(0x",
-    "transmit": r"NETDEV WATCHDOG|transmit queue \d+ timed out",
-    "leak": r"unregister_netdevice: waiting for|page allocation failure",
-}
-# Worth a line in the record, though the round stands.
+# Worth a line in the record beside what the rules find, though the round stands.
 NOTED = r"\b(veth|vxlan|geneve|bridge|br|bond|vlan|tun|tap|eth|TCP|UDP|IPv[46]|netdev|skb|neighbour)\d*\b"
 NOTED_LEVEL = 4  # KERN_WARNING and worse
 
@@ -37,7 +22,6 @@ TAINTS = "PFSRMBUDAWCIOELKXTNJ"
 # Machine check, bad page, died, warned, soft lockup. The others tell of modules and of what users did.
 FAULT_TAINTS = "MBDWL"
 
-_FAULT = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
 _TAINTED = Path("/proc/sys/kernel/tainted")
 
 
@@ -98,13 +82,8 @@ def parse(record: str) -> tuple[int, str]:
 
 
 def faults(texts: Iterable[str]) -> list[str]:
-    """The lines that are faults, each with the rule that says so."""
-    found = []
-    for text in texts:
-        rule = next((name for name, pattern in _FAULT.items() if pattern.search(text)), None)
-        if rule:
-            found.append(f"{rule}: {text}")
-    return found
+    """The lines that are faults, each with the name of the rule that says so."""
+    return [f"{f.rule.name}: {f.line}" for f in findings(texts) if f.rule.means in ("crash", "invalid")]
 
 
 def tainted() -> int:
@@ -119,6 +98,4 @@ def taint_letters(bits: int) -> str:
 
 
 def _matters(level: int, text: str) -> bool:
-    if any(pattern.search(text) for pattern in _FAULT.values()):
-        return True
-    return level <= NOTED_LEVEL and re.search(NOTED, text) is not None
+    return judge(text) is not None or (level <= NOTED_LEVEL and re.search(NOTED, text) is not None)

@@ -18,25 +18,19 @@ def test_facility_is_not_part_of_the_level():
     ("rule", "text"),
     [
         ("warning", "WARNING: CPU: 1 PID: 812 at net/core/skbuff.c:5170 skb_segment+0x5c/0xf00"),
-        ("bug", "kernel BUG at net/core/skbuff.c:2187!"),
-        ("bug", "BUG: kernel NULL pointer dereference, address: 0000000000000010"),
+        ("kernel BUG", "kernel BUG at net/core/skbuff.c:2187!"),
+        ("null pointer", "BUG: kernel NULL pointer dereference, address: 0000000000000010"),
         ("oops", "Oops: 0000 [#1] PREEMPT SMP NOPTI"),
-        ("oops", "general protection fault, probably for non-canonical address 0xdead000000000122"),
         ("panic", "Kernel panic - not syncing: Fatal exception in interrupt"),
-        ("lockup", "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [iperf3:412]"),
-        ("stall", "rcu: INFO: rcu_preempt self-detected stall on CPU"),
-        ("stall", "INFO: task kworker/u4:1:35 blocked for more than 120 seconds."),
-        ("memory", "refcount_t: underflow; use-after-free."),
-        ("locking", "WARNING: possible circular locking dependency detected"),
-        ("checksum", "veth0: hw csum failure"),
-        ("leak", "unregister_netdevice: waiting for veth0 to become free. Usage count = 2"),
-        ("transmit", "NETDEV WATCHDOG: eth0 (virtio_net): transmit queue 0 timed out 5000 ms"),
+        ("soft lockup", "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [iperf3:412]"),
+        ("RCU stall", "rcu: INFO: rcu_preempt self-detected stall on CPU"),
+        ("hung task", "INFO: task kworker/u4:1:35 blocked for more than 120 seconds."),
+        ("leaked device", "unregister_netdevice: waiting for veth0 to become free. Usage count = 2"),
+        ("transmit timeout", "NETDEV WATCHDOG: eth0 (virtio_net): transmit queue 0 timed out 5000 ms"),
     ],
 )
-def test_fault_is_recognised(rule, text):
-    (found,) = faults([text])
-    assert found.endswith(text)
-    assert found.split(":")[0] in (rule, "warning", "bug")
+def test_fault_is_named_by_its_rule(rule, text):
+    assert faults([text]) == [f"{rule}: {text}"]
 
 
 @pytest.mark.parametrize(
