@@ -96,9 +96,9 @@ def start(
     spawn = partial(
         subprocess.Popen,
         # Killed by the kernel when the thread that started it ends, and that is
-        # when this program ends, SIGKILL included. setpriv becomes the program
+        # when this program ends, SIGKILL included. setpriv and sh become the program
         # itself; preexec_fn could deadlock on a lock that another thread holds.
-        ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+        ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _UNLESS_ORPHAN, str(os.getpid()), *argv],
         env=env,
         stdin=stdin,
         stdout=stdout,
@@ -108,6 +108,9 @@ def start(
     )
     return LocalProcess(_starter.submit(_spawn, namespace, cpus, spawn).result(), role)
 
+
+# Where this program died before the signal was asked for, nobody would send it.
+_UNLESS_ORPHAN = '[ "$PPID" = "$0" ] && exec "$@"'
 
 # One thread starts every process: it may enter a namespace and take a CPU mask,
 # which the child inherits, while every other thread stays as it is.
