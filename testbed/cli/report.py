@@ -20,7 +20,7 @@ def report(
         str, typer.Argument(help="A run's folder, its id below results/, or `latest`.")
     ] = "latest",
     format: Annotated[
-        str, typer.Option(help="text, ascii, json, markdown, html, csv, junit or ktap.")
+        str, typer.Option(help="text, ascii, table, json, markdown, html, csv, junit or ktap.")
     ] = "text",
     output: Annotated[Path | None, typer.Option(help="Write to this file only.")] = None,
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,

@@ -58,6 +58,14 @@ class StateRounds:
         """In how many rounds the metric has a value."""
         return len(self.columns[metric].indices) if metric in self.columns else 0
 
+    def values_at(self, index: int) -> dict[str, float]:
+        """Every figure of one round, by its index among the valid ones."""
+        return {
+            name: column.values[column.indices.index(index)]
+            for name, column in self.columns.items()
+            if index in column.indices
+        }
+
     def metrics(self) -> list[str]:
         """Every metric that some round has; first seen first, packet sizes by device and size."""
         return sorted(self.columns, key=lambda name: size_of(name) or ("", "", 0))

@@ -27,6 +27,14 @@ def bits_per_second(record: Round) -> Figures:
     yield "bits_per_second", record.workload.bits_per_second if record.workload else None
 
 
+def transferred(record: Round) -> Figures:
+    yield "bytes", record.workload.bytes if record.workload else None
+
+
+def measured(record: Round) -> Figures:
+    yield "measured_us", record.measured_s * 1e6
+
+
 def retransmits(record: Round) -> Figures:
     yield "retransmits", record.workload.retransmits if record.workload else None
 
@@ -82,7 +90,7 @@ def tcp_times(record: Round) -> Figures:
 
 
 def tcp_state(record: Round) -> Figures:
-    for name in ("snd_cwnd", "reord_seen", "delivered_ce"):
+    for name in ("snd_cwnd", "retrans", "reord_seen", "delivered_ce"):
         yield intern(f"tcp.{name}"), getattr(record.tcp, name, None)
 
 
@@ -108,12 +116,17 @@ def packet_shape(record: Round) -> Figures:
 
 
 def frags(record: Round) -> Figures:
-    """`NODE:DEVICE tx frags`: mean frags of the packets that carry any, where the collector sees them."""
+    """`NODE:DEVICE tx frags`: mean frags of the packets that carry any, where the collector sees them.
+
+    `frags_low` and `frags_high` are what 5% of these packets stay at or below, and 95%.
+    """
     for side, rows in _sides(record).items():
-        held = [(row.nr_frags, packets) for row, packets in rows if row.nr_frags]
+        held = sorted((row.nr_frags, packets) for row, packets in rows if row.nr_frags)
         if held:
-            total = sum(number * packets for number, packets in held)
-            yield intern(f"{side} frags"), total / sum(packets for _, packets in held)
+            count = sum(packets for _, packets in held)
+            yield intern(f"{side} frags"), sum(number * packets for number, packets in held) / count
+            yield intern(f"{side} frags_low"), _quantile(held, count * 0.05)
+            yield intern(f"{side} frags_high"), _quantile(held, count * 0.95)
 
 
 def drops(record: Round) -> Figures:
@@ -133,6 +146,8 @@ def overhead(record: Round) -> Figures:
 
 METRICS = (
     Metric("bit/s", bits_per_second),
+    Metric("bytes", transferred),
+    Metric("us", measured),
     Metric("segments", retransmits),
     Metric("segments/GB", retransmits_per_gb),
     Metric("1/s", transactions),
@@ -164,6 +179,16 @@ def window(record: Round) -> Iterator[tuple[PacketSize, int]]:
         count = row.measured_packets if omitted else row.packets
         if count:
             yield row, count
+
+
+def _quantile(held: list[tuple[int, int]], rank: float) -> float:
+    """The first value of (value, packets), in order, at which `rank` packets are reached."""
+    done = 0
+    for value, packets in held:
+        done += packets
+        if done >= rank:
+            return value
+    return held[-1][0]
 
 
 def _sides(record: Round) -> dict[str, list[tuple[PacketSize, int]]]:

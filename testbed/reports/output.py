@@ -17,6 +17,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "ascii": ("testbed.reports.text", "ascii_report"),
     "json": ("testbed.reports.output", "json_report"),
     "markdown": ("testbed.reports.markdown", "markdown_report"),
+    "table": ("testbed.reports.layouts", "table_report"),
     "html": ("testbed.reports.html", "html_report"),
     "csv": ("testbed.reports.rows", "csv_report"),
     "junit": ("testbed.reports.ci", "junit_report"),

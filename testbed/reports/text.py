@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from testbed.reports import tables
 from testbed.reports.data import Report, ReportData
+from testbed.reports.layouts import gain_grid
 from testbed.reports.words import ascii_only, in_gbit, table, wrapped
 
 
@@ -20,6 +21,7 @@ def text_report(report: Report) -> str:
         *(_state(data, state) for state in data.states),
         _wrapped(tables.explanations_by_headers(data)),
         _table(states) if states else [],
+        _grid(report),
         _comparisons(data),
         _wrapped(tables.expectation_lines(data)),
         wrapped(data.method),
@@ -40,6 +42,11 @@ def _state(data: ReportData, state: str) -> list[str]:
     if "bits_per_second" in summaries:
         lines.append(f"bitrate Gbit/s: {in_gbit(summaries['bits_per_second'])}")
     return lines + [f"{name}: {packets}" for name, packets in tables.size_rows(summaries)]
+
+
+def _grid(report: Report) -> list[str]:
+    grid = gain_grid(report)
+    return table(grid.header, grid.rows) if grid else []
 
 
 def _comparisons(data: ReportData) -> list[str]:
