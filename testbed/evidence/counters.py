@@ -23,6 +23,9 @@ from testbed.experiments.records import Counters, PacketSize
 ETHERNET_HEADER = 14
 # Ethernet, IPv4 and UDP; and a tunnel over IPv6 with options.
 SMALLEST_HEADERS, LARGEST_HEADERS = 42, 300
+# IPv6 packets above 65535 bytes get a hop-by-hop option when GRO merges them, until Linux 6.19.
+JUMBO_OPTION = 8
+LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + 40 + 65535
 
 
 @dataclass
@@ -78,7 +81,10 @@ def _compare(
         verdict.rules[where] = "without Ethernet header"
     elif merging and direction == "rx" and (headers := _headers_of_segments(sizes, *held)):
         verdict.rules[where] = f"merged by GRO, segments with headers of {headers} bytes"
-    elif direction == "tx" and _dropped(sizes, packets - held[0], octets - held[1], counted):
+    elif direction == "tx" and any(
+        _dropped(sizes, packets - held[0], octets - pulled * held[0] - held[1], counted)
+        for pulled in (0, ETHERNET_HEADER)
+    ):
         verdict.rules[where] = f"{packets - held[0]} dropped after they were seen"
     else:
         verdict.mismatches.append(
@@ -92,32 +98,27 @@ def _headers_of_segments(sizes: Sequence[PacketSize], packets: int, octets: int)
     added = segments - sum(size.packets for size in sizes)
     if segments != packets or not added:
         return None
-    merged = sum(size.packets * (size.size - _jumbo_option(size)) for size in sizes)
-    for counted in (octets, octets + ETHERNET_HEADER * segments):
-        headers, rest = divmod(counted - merged, added)
-        if rest == 0 and SMALLEST_HEADERS <= headers <= LARGEST_HEADERS:
-            return headers if all(_may_have(size, headers) for size in sizes) else None
+    for option in (0, JUMBO_OPTION):
+        merged = sum(size.packets * _without(option, size) for size in sizes)
+        for counted in (octets, octets + ETHERNET_HEADER * segments):
+            headers, rest = divmod(counted - merged, added)
+            plausible = rest == 0 and SMALLEST_HEADERS <= headers <= LARGEST_HEADERS
+            if plausible and all(_may_have(size, headers, option) for size in sizes):
+                return headers
     return None
 
 
-def _may_have(size: PacketSize, headers: int) -> bool:
+def _without(option: int, size: PacketSize) -> int:
+    """The length of a packet without the jumbo option that GRO put in, and that no segment had."""
+    return size.size - option if size.size - option > LARGEST_PLAIN_IPV6 else size.size
+
+
+def _may_have(size: PacketSize, headers: int, option: int) -> bool:
     """Whether a packet with so long headers falls into its number of segments."""
     if size.gso_segs <= 1:
         return True
-    payload = size.size - _jumbo_option(size) - headers
+    payload = _without(option, size) - headers
     return (size.gso_segs - 1) * size.gso_size < payload <= size.gso_segs * size.gso_size
-
-
-def _jumbo_option(size: PacketSize) -> int:
-    """Bytes of the hop-by-hop option that GRO, before Linux 7.0, puts into an IPv6 packet above 65535 bytes.
-
-    No segment had it. An IPv6 packet with it is 8 bytes longer than headers of 86
-    or 74 bytes and whole segments; one without, or of IPv4, is not.
-    """
-    if size.gso_segs <= 1 or size.size <= MAX_PLAIN + ETHERNET_HEADER + IPV6_HEADER:
-        return 0
-    whole = size.gso_segs * size.gso_size
-    return JUMBO_OPTION if any(size.size - JUMBO_OPTION - whole == headers for headers in IPV6_TCP) else 0
 
 
 def _dropped(sizes: Sequence[PacketSize], packets: int, octets: int, counted: Counters) -> bool:

@@ -95,6 +95,20 @@ def test_more_packets_than_the_drops_explain_is_a_mismatch():
     assert compare(sizes, {PLACE: Counters(tx_packets=96, tx_bytes=96 * 1514, drops=3)}).mismatches
 
 
+def test_drops_of_a_veth_that_counts_without_the_ethernet_header():
+    """Recorded on Linux 6.18: TSO off at the sender, whose ring to a NAPI peer was full for 90 packets."""
+    counted = Counters(tx_packets=116_554, tx_bytes=116_554 * 1442, drops=90)
+    assert not compare([size("tx", 1456, 116_644)], {PLACE: counted}).mismatches
+    assert compare([size("tx", 1456, 116_645)], {PLACE: counted}).mismatches
+
+
+def test_jumbo_option_that_gro_adds_to_ipv6_is_no_part_of_the_segments():
+    """Linux 6.18, IPv6, 64 segments of 1370 bytes: 87680 and headers of 86, and the option of 8."""
+    counted = Counters(rx_packets=64 * 10, rx_bytes=64 * 10 * 1456)
+    assert not compare([size("rx", 87_774, 10, 1370, 64)], {PLACE: counted}, GRO).mismatches
+    assert compare([size("rx", 87_775, 10, 1370, 64)], {PLACE: counted}, GRO).mismatches
+
+
 def test_difference_counts_from_zero_for_a_device_that_came_later():
     before = {PLACE: Counters(rx_packets=10, drops=1)}
     after = {PLACE: Counters(rx_packets=15, drops=1), "client:veth1": Counters(tx_bytes=7)}
