@@ -10,14 +10,23 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from typing import NamedTuple
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
-RTM_NEWNEIGH = 28
+RTM_NEWNEIGH, RTM_GETNEIGH = 28, 30
 NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x200, 0x400, 0x800
 IFF_UP = 0x1
 
@@ -34,6 +43,7 @@ IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
 IFA_F_NODAD, IFA_F_TENTATIVE, IFA_F_PERMANENT = 0x02, 0x40, 0x80
 
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_METRICS, RTA_MULTIPATH = 1, 4, 5, 6, 8, 9
+RTAX = {"mtu": 2, "advmss": 8, "initcwnd": 11}
 RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
 RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
 
@@ -115,6 +125,25 @@ class HeldAddress(NamedTuple):
     ifindex: int
     address: Address
     tentative: bool
+
+
+class HeldRoute(NamedTuple):
+    """A decoded RTM_NEWROUTE. A default route is to the network of prefix length 0."""
+
+    table: int
+    to: IPv4Network | IPv6Network
+    via: IPv4Address | IPv6Address | None
+    ifindex: int | None
+    metric: int
+    metrics: dict[str, int]
+
+
+class HeldNeighbour(NamedTuple):
+    """A decoded RTM_NEWNEIGH: address and MAC."""
+
+    ifindex: int
+    address: bytes
+    mac: str
 
 
 def new_link(body: bytes, info: bytes) -> Request:
@@ -223,6 +252,19 @@ def add_route(
     return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, b"".join(parts))
 
 
+def route_metrics(values: Mapping[str, int]) -> bytes:
+    """The RTAX attributes of a route, by the names of `ip route`."""
+    return b"".join(u32(RTAX[name], value) for name, value in values.items())
+
+
+def add_neighbour(ifindex: int, address: IPv4Address | IPv6Address, mac: str) -> Request:
+    """A permanent entry: packets to `address` go to `mac` without asking."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    body = _NEIGHBOUR.pack(family, ifindex, NUD_PERMANENT, 0, 0) + attribute(NDA_DST, address.packed)
+    body += attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+    return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body)
+
+
 def add_forwarding(ifindex: int, mac: str, destination: IPv4Address | IPv6Address) -> Request:
     """A static entry in the forwarding table of a tunnel itself, beside others for the same `mac`."""
     head = _NEIGHBOUR.pack(socket.AF_BRIDGE, ifindex, NUD_NOARP | NUD_PERMANENT, NTF_SELF, 0)
@@ -263,6 +305,32 @@ def decode_address(body: bytes) -> HeldAddress:
     packed = held.get(IFA_LOCAL) or held[IFA_ADDRESS]
     interface = IPv4Interface if family == socket.AF_INET else IPv6Interface
     return HeldAddress(ifindex, interface((packed, prefix)), bool(flags & IFA_F_TENTATIVE))
+
+
+def decode_route(body: bytes) -> HeldRoute:
+    family, prefix, _, _, table, _, _, _, _ = _ROUTE.unpack_from(body)
+    held = dict(attributes(body, _ROUTE.size))
+    zero = bytes(4 if family == socket.AF_INET else 16)
+    values = dict(attributes(held.get(RTA_METRICS, b"")))
+    gateway, index, metric = held.get(RTA_GATEWAY), held.get(RTA_OIF), held.get(RTA_PRIORITY)
+    return HeldRoute(
+        table=table,
+        to=ip_network((held.get(RTA_DST, zero), prefix)),
+        via=None if gateway is None else ip_address(gateway),
+        ifindex=None if index is None else int(_U32.unpack(index)[0]),
+        metric=0 if metric is None else int(_U32.unpack(metric)[0]),
+        metrics={name: int(_U32.unpack(values[n])[0]) for name, n in RTAX.items() if n in values},
+    )
+
+
+def list_neighbours() -> Request:
+    return Request(RTM_GETNEIGH, NLM_F_DUMP, _NEIGHBOUR.pack(0, 0, 0, 0, 0))
+
+
+def decode_neighbour(body: bytes) -> HeldNeighbour:
+    _, ifindex, _, _, _ = _NEIGHBOUR.unpack_from(body)
+    held = dict(attributes(body, _NEIGHBOUR.size))
+    return HeldNeighbour(ifindex, held.get(NDA_DST, b""), held.get(NDA_LLADDR, b"").hex(":"))
 
 
 def decode_stats(raw: bytes) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from testbed.errors import InputError
 from testbed.netlink.channel import Channel
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import entered, inode, new_namespace
+from testbed.netlink.sysfs import Sysfs
 from testbed.nodes.borrowed import Borrowed, give_back, take
 from testbed.nodes.process import LocalProcess, start
 from testbed.nodes.quiet import be_quiet
@@ -51,6 +52,11 @@ class NamespaceNode:
     def features(self) -> Features:
         """The features of its devices."""
         return Features(self.namespace)
+
+    @cached_property
+    def sysfs(self) -> Sysfs:
+        """Its devices' files in /sys/class/net."""
+        return Sysfs(self.namespace)
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of `function`, run in this thread while it is inside."""
@@ -104,7 +110,7 @@ class NamespaceNode:
             process.kill()
         for borrowed in self._borrowed:
             give_back(borrowed, self.namespace)
-        for name in ("channel", "features"):
+        for name in ("channel", "features", "sysfs"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         os.close(self.namespace)

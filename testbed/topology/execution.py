@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
 from typing import Any
 
 from testbed.errors import InputError, TestbedError
 from testbed.links.kind import End
-from testbed.netlink import message
+from testbed.netlink import message, qdisc
 from testbed.netlink.channel import Refusal
 from testbed.netlink.ethtool import long_names
 from testbed.netlink.linkdata import link_data
@@ -22,6 +21,7 @@ from testbed.nodes.namespace import NamespaceNode, write_sysctl
 from testbed.topology.operations import (
     AddAddress,
     AddForwarding,
+    AddNeighbour,
     AddRoute,
     Call,
     CreateLink,
@@ -32,7 +32,10 @@ from testbed.topology.operations import (
     Reference,
     SetFeatures,
     SetLink,
+    SetQdisc,
+    SetSteering,
     SetSysctl,
+    SetThreaded,
     SetUp,
     TakeDevice,
 )
@@ -94,6 +97,18 @@ class Execution:
                 self._queue(operation, message.add_forwarding(index, mac, destination))
             case AddRoute():
                 self._queue(operation, self._route(operation))
+            case AddNeighbour(node, device, _, address, lladdr):
+                self._queue(operation, message.add_neighbour(self._index(node, device), address, lladdr))
+            case SetQdisc(node, device, kind, options):
+                self._queue(operation, qdisc.set_root(self._index(node, device), kind, options))
+            case SetSteering(node, device, queue, cpus):
+                self._flush(node)
+                with self._sysfs_told(operation):
+                    self._nodes[node].sysfs.set_cpus(device, queue, cpus)
+            case SetThreaded(node, device, on):
+                self._flush(node)
+                with self._sysfs_told(operation):
+                    self._nodes[node].sysfs.set_threaded(device, on)
             case SetFeatures(node, device, features):
                 self._flush(node)
                 set_features(self._topology, self._nodes[node], End(node, device), features)
@@ -178,6 +193,16 @@ class Execution:
         except TestbedError as error:
             raise type(error)(f"{self._topology.where(end)}: {error}") from None
 
+    @contextmanager
+    def _sysfs_told(self, operation: DeviceOperation) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            where = self._topology.where(End(operation.node, operation.device))
+            reason = os.strerror(error.errno or 0)
+            what = str(operation).removeprefix(f"{operation.node}: ")
+            raise InputError(f"{where}: {what} was refused (kernel: {reason})") from None
+
     def _new_index(self, node: str, device: str, other: int = 0) -> int:
         """A free interface index that is not `other`, the peer's.
 
@@ -200,13 +225,13 @@ class Execution:
         return {name: self._resolve(node, value) for name, value in values.items()}
 
     def _route(self, operation: AddRoute) -> Request:
-        route = operation.route
         return message.add_route(
-            route["family"],
-            None if route["to"] == "default" else ip_network(route["to"]),
-            via=ip_address(route["via"]) if "via" in route else None,
-            ifindex=self._index(operation.node, route["dev"]) if "dev" in route else None,
-            metric=route.get("metric"),
+            operation.family,
+            operation.to,
+            via=operation.via,
+            ifindex=self._index(operation.node, operation.dev) if operation.dev else None,
+            metric=operation.metric,
+            metrics=message.route_metrics(operation.metrics),
         )
 
     def _sysctl(self, node: str, name: str, value: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.experiments.records import Counters
 from testbed.netlink import message
 from testbed.netlink.ethtool import SHORT_NAMES, Feature, long_names
+from testbed.netlink.qdisc import HeldQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
 from testbed.topology.settings import Settings
 
@@ -26,12 +27,14 @@ class Held:
     addresses: tuple[message.Address, ...]
     tentative: bool
     features: Mapping[str, Feature] = field(default_factory=dict)
+    tuned: Mapping[str, Any] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
         """For records: settings, limits, addresses, and the features that this device can change."""
         changeable = {name: state.active for name, state in self.features.items() if not state.fixed}
         addresses = [str(address) for address in self.addresses]
-        return {**self.values, "up": self.up, "addresses": addresses, "features": changeable}
+        held = {**self.values, "up": self.up, "addresses": addresses, "features": changeable}
+        return held | dict(map(_plain, self.tuned.items()))
 
 
 @dataclass(frozen=True)
@@ -48,20 +51,34 @@ class Difference:
         return f"asked {self.setting} {_word(self.asked)}, the kernel holds {_word(self.held)}"
 
 
-def read_held(node: NamespaceNode, *, features_of: Iterable[str] = ()) -> dict[str, Held]:
-    """Every device of `node`, by one dump of the links and one of the addresses."""
+def read_held(
+    node: NamespaceNode, asked: Mapping[str, Settings] | None = None, *, every_feature: bool = False
+) -> dict[str, Held]:
+    """Every device of `node`, by one dump of the links and one of the addresses.
+
+    Features, qdisc options and what is in sysfs are read only for the devices in
+    `asked`, and there only what those settings ask for (every feature, if so
+    wanted): they cost more than all the rest.
+    """
     links = [message.decode_link(body) for body in node.channel.dump(message.list_links())]
     addresses: dict[int, list[message.HeldAddress]] = {}
     for body in node.channel.dump(message.list_addresses()):
         address = message.decode_address(body)
         addresses.setdefault(address.ifindex, []).append(address)
-    wanted = set(features_of)
-    return {
-        link.name: _held(
-            link, addresses.get(link.ifindex, []), node.features.get(link.name) if link.name in wanted else {}
+    wanted = asked or {}
+    qdiscs = _qdiscs(node) if any(settings.qdisc for settings in wanted.values()) else {}
+    held = {}
+    for link in links:
+        settings = wanted.get(link.name, Settings())
+        features = link.name in wanted and (every_feature or bool(settings.features))
+        held[link.name] = _held(
+            link,
+            addresses.get(link.ifindex, []),
+            node.features.get(link.name) if features else {},
+            _tuned(node, link.name, settings)
+            | ({"qdisc": qdiscs.get(link.ifindex)} if settings.qdisc else {}),
         )
-        for link in links
-    }
+    return held
 
 
 def read_counters(node: NamespaceNode) -> dict[str, Counters]:
@@ -89,6 +106,7 @@ def differences(asked: Settings, held: Held) -> list[Difference]:
         for name, value in asked.link_values().items()
         if held.values.get(name) != value
     ]
+    found += _tuning_differences(asked, held.tuned)
     for name, on in asked.features.items():
         members = long_names({name: on}, held.features)
         wrong = [member for member in members if held.features[member].active != on]
@@ -100,7 +118,63 @@ def differences(asked: Settings, held: Held) -> list[Difference]:
     return found
 
 
-def _held(link: message.Link, addresses: list[message.HeldAddress], features: Mapping[str, Feature]) -> Held:
+def _plain(item: tuple[str, Any]) -> tuple[str, Any]:
+    """Name and value in JSON's terms."""
+    name, value = item
+    if name == "qdisc":
+        return "qdisc_options", value.options if value else {}
+    return name, [sorted(queue) for queue in value] if isinstance(value, list) else value
+
+
+def _qdiscs(node: NamespaceNode) -> dict[int, HeldQdisc]:
+    roots = (decode_root(body) for body in node.channel.dump(list_qdiscs()))
+    return {root.ifindex: root for root in roots if root}
+
+
+def _tuned(node: NamespaceNode, device: str, asked: Settings) -> dict[str, Any]:
+    """What sysfs holds of the settings that are asked for."""
+    held: dict[str, Any] = {}
+    if asked.threaded is not None:
+        held["threaded"] = node.sysfs.threaded(device)
+    if asked.rps_cpus is not None:
+        held["rps_cpus"] = node.sysfs.cpus(device, "rx")
+    if asked.xps_cpus is not None:
+        held["xps_cpus"] = node.sysfs.cpus(device, "tx")
+    return held
+
+
+def _tuning_differences(asked: Settings, held: Mapping[str, Any]) -> list[Difference]:
+    found = []
+    if asked.threaded is not None and held["threaded"] != asked.threaded:
+        found.append(Difference("threaded", asked.threaded, held["threaded"]))
+    for name in ("rps_cpus", "xps_cpus"):
+        cpus = getattr(asked, name)
+        if cpus is not None and any(queue != set(cpus) for queue in held[name]):
+            words = "; ".join(",".join(map(str, sorted(queue))) or "none" for queue in held[name])
+            found.append(Difference(name, ",".join(map(str, cpus)), words))
+    if asked.qdisc is not None:
+        found += _qdisc_differences(asked.qdisc, held["qdisc"])
+    return found
+
+
+def _qdisc_differences(asked: Any, held: HeldQdisc | None) -> list[Difference]:
+    """Options within one percent: the kernel keeps times and bursts in ticks."""
+    kind = held.kind if held else "none"
+    if held is None or kind != asked.kind:
+        return [Difference("qdisc", asked.kind, kind)]
+    return [
+        Difference(f"qdisc {name}", value, held.options.get(name, 0))
+        for name, value in asked.options().items()
+        if abs(held.options.get(name, 0) - value) > value / 100
+    ]
+
+
+def _held(
+    link: message.Link,
+    addresses: list[message.HeldAddress],
+    features: Mapping[str, Feature],
+    tuned: Mapping[str, Any],
+) -> Held:
     values: dict[str, int | str | None] = {
         name: link.u32(number) for name, number in message.LINK_U32_REPORTED.items()
     }
@@ -116,6 +190,7 @@ def _held(link: message.Link, addresses: list[message.HeldAddress], features: Ma
         addresses=tuple(address.address for address in addresses),
         tentative=any(address.tentative for address in addresses),
         features=features,
+        tuned=tuned,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -19,11 +19,12 @@ from testbed.links.kind import End
 from testbed.netlink import message
 from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
-from testbed.nodes.namespace import NamespaceNode, read_sysctl
+from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
 from testbed.topology.comparison import Row, compare
 from testbed.topology.execution import Execution
 from testbed.topology.held import Difference, Held, differences, read_counters, read_held
+from testbed.topology.held_node import node_differences
 from testbed.topology.loading import load_topology
 from testbed.topology.operations import AddAddress, Operation, SetSysctl
 from testbed.topology.plan import plan, plan_change
@@ -140,7 +141,7 @@ class Lab:
             for name, value in named.items()
         ]
         self._execution(self.topology, changes).do(operations)
-        self._verify_sysctls()
+        self._verify_nodes()
 
     def held(self) -> dict[str, dict[str, Any]]:
         """`node:device` -> what the kernel holds, under its own names."""
@@ -186,7 +187,7 @@ class Lab:
         deadline = time.monotonic() + READY_TIMEOUT_S
         waiting = dict(placed)
         while True:
-            held = self._held(waiting, features=_asked_features(waiting))
+            held = self._held(waiting, every_feature=False)
             reasons = {end: _not_ready(state, carrier=_carrier(placed, end)) for end, state in held.items()}
             waiting = {end: placed[end] for end, reason in reasons.items() if reason}
             self._compare({end: state for end, state in held.items() if end not in waiting})
@@ -196,13 +197,11 @@ class Lab:
                 end = next(iter(waiting))
                 raise TestbedError(f"{end}: {reasons[end]} {READY_TIMEOUT_S:g} s after it came up")
             time.sleep(0.001)
-        self._verify_sysctls()
+        self._verify_nodes()
 
     def verify(self, ends: Iterable[End]) -> None:
         """Read `ends` back. InputError for the first setting that the kernel holds otherwise."""
-        placed = self.topology.placed()
-        wanted = {end: placed[end] for end in ends}
-        self._compare(self._held(wanted, features=_asked_features(wanted)))
+        self._compare(self._held(ends, every_feature=False))
 
     def drift(self) -> dict[End, list[Difference]]:
         """The devices that hold something else than asked: somebody changed them behind our back."""
@@ -219,24 +218,20 @@ class Lab:
                 error = MissingCapability if difference.held is None else InputError
                 raise error(f"{where}: {difference}")
 
-    def _verify_sysctls(self) -> None:
-        for node, spec in self.topology.nodes.items():
-            for name, value in spec.sysctls.items():
-                held = self.nodes[node].call(read_sysctl, name)
-                if held != " ".join(str(value).split()):
-                    key = ("nodes", node, "sysctls", name)
-                    raise self.topology.at(key, f"{node}: asked {name} {value}, the kernel holds {held}")
+    def _verify_nodes(self) -> None:
+        """Sysctls, routes and neighbours."""
+        for name, spec in self.topology.nodes.items():
+            for key, difference in node_differences(self._namespaces[name], spec):
+                raise self.topology.at(("nodes", name, *key), f"{name}: {difference}")
 
-    def _held(self, ends: Iterable[End], *, features: Container[End] | None = None) -> dict[End, Held]:
-        """What the kernel holds for `ends`; their features too, or only those of `features`."""
-        wanted: dict[str, list[str]] = {}
+    def _held(self, ends: Iterable[End], *, every_feature: bool = True) -> dict[End, Held]:
+        """What the kernel holds for `ends`, and of their features those asked for or all of them."""
+        placed = self.topology.placed()
+        wanted: dict[str, dict[str, Settings]] = {}
         for end in ends:
-            wanted.setdefault(end.node, []).append(end.device)
+            wanted.setdefault(end.node, {})[end.device] = placed[end].config
         read = {
-            node: read_held(
-                self._namespaces[node],
-                features_of=[name for name in devices if features is None or End(node, name) in features],
-            )
+            node: read_held(self._namespaces[node], devices, every_feature=every_feature)
             for node, devices in wanted.items()
         }
         for node, devices in wanted.items():
@@ -264,11 +259,6 @@ class Lab:
             raise TestbedError(f"{end}: cannot take an address away ({refusal})")
         new = [address for address in change.addresses if address not in held.addresses]
         return [AddAddress(end.node, end.device, address) for address in new]
-
-
-def _asked_features(placed: Mapping[End, Placed]) -> set[End]:
-    """Those whose features must be read back: it costs more than all the rest of a device."""
-    return {end for end, device in placed.items() if device.config.features}
 
 
 def check_features(topology: Topology) -> None:

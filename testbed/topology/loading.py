@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.topology.spec import Topology, check
+from testbed.topology.checks import check
+from testbed.topology.spec import Topology
 from testbed.yamlfile import Document, did_you_mean, load, parse, validate
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Any
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -174,15 +174,69 @@ class AddAddress(DeviceOperation):
 
 
 @dataclass(frozen=True)
-class AddRoute(Operation):
-    """A route, by the words of `ip route`: to, via, dev, metric. `index`: its place in the node's list."""
+class SetQdisc(DeviceOperation):
+    """A new root qdisc; `options` in the kernel's units, as netlink/qdisc.py has them."""
 
-    index: int
-    route: Mapping[str, Any]
+    kind: str
+    options: Mapping[str, int]
 
     def __str__(self) -> str:
-        words = " ".join(f"{k} {v}" for k, v in self.route.items() if k != "to")
-        return f"{self.node}: route add {self.route['to']} {words}"
+        return (
+            f"{self.node}: qdisc replace dev {self.device} root {self.kind} {_words(self.options)}".rstrip()
+        )
+
+
+@dataclass(frozen=True)
+class SetSteering(DeviceOperation):
+    """The CPUs that receive (`rx`: RPS) or send (`tx`: XPS) for every queue of the device."""
+
+    queue: Literal["rx", "tx"]
+    cpus: tuple[int, ...]
+
+    def __str__(self) -> str:
+        name = {"rx": "rps_cpus", "tx": "xps_cpus"}[self.queue]
+        return f"{self.node}: {self.device} {name} {','.join(map(str, self.cpus)) or 'none'}"
+
+
+@dataclass(frozen=True)
+class SetThreaded(DeviceOperation):
+    on: bool
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.device} threaded {'on' if self.on else 'off'}"
+
+
+@dataclass(frozen=True)
+class AddNeighbour(DeviceOperation):
+    """A permanent neighbour. `index`: its place in the node's list."""
+
+    index: int
+    address: IPv4Address | IPv6Address
+    lladdr: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.node}: neighbour add {self.address} lladdr {self.lladdr} dev {self.device} nud permanent"
+        )
+
+
+@dataclass(frozen=True)
+class AddRoute(Operation):
+    """A route, by the words of `ip route`. `index`: its place in the node's list; `to` None: default."""
+
+    index: int
+    family: int
+    to: IPv4Network | IPv6Network | None
+    via: IPv4Address | IPv6Address | None = None
+    dev: str | None = None
+    metric: int | None = None
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = [f"{self.node}: route add {self.to or 'default'}"]
+        words += [f"{name} {value}" for name in ("via", "dev") if (value := getattr(self, name)) is not None]
+        words += [] if self.metric is None else [f"metric {self.metric}"]
+        return " ".join([*words, _words(self.metrics)]).rstrip()
 
 
 def _plain(value: Any) -> Any:

@@ -8,8 +8,9 @@ The rules, each with its reason:
   joining or leaving resets what was set before;
 - gso_max_size before gso_ipv4_max_size, gro likewise (`LINK_SETTINGS` has the
   order): a general size of 65536 or less resets the IPv4 one;
-- features after limits, addresses after features, up after addresses, so that a
-  device never carries a packet half configured;
+- features after limits, qdisc and addresses after features, up after addresses,
+  so that a device never carries a packet half configured;
+- threaded NAPI after up: a veth has something to poll only then, with gro on;
 - routes last, when their next hops are reachable.
 """
 
@@ -18,10 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from testbed.errors import InputError
 from testbed.links import KINDS
 from testbed.links.kind import End, Link
+from testbed.topology.checks import check
 from testbed.topology.operations import (
     AddAddress,
+    AddNeighbour,
     AddRoute,
     CreateLink,
     MakeNode,
@@ -29,11 +33,14 @@ from testbed.topology.operations import (
     Reference,
     SetFeatures,
     SetLink,
+    SetQdisc,
+    SetSteering,
     SetSysctl,
+    SetThreaded,
     SetUp,
 )
-from testbed.topology.settings import Settings
-from testbed.topology.spec import Placed, Topology, below, check
+from testbed.topology.settings import AT_CREATION, Settings
+from testbed.topology.spec import Placed, Topology, below
 
 
 def plan(topology: Topology) -> list[Operation]:
@@ -52,15 +59,24 @@ def plan(topology: Topology) -> list[Operation]:
     ends = [end for level in levels for end in level]
     for end in ends:
         operations += _finished(end, placed[end].config)
-    return operations + _routes(topology)
+    return operations + _neighbours(topology) + _routes(topology)
 
 
 def plan_change(end: End, changes: Settings) -> list[Operation]:
     """The operations that set `changes` on a device that is there already, in their order.
 
     Addresses are not among them: those that go and those that come depend on what is held.
+    InputError for what is fixed when a device is made.
     """
-    return [*_limits(end, changes.link_values()), *_features(end, changes)]
+    for name in AT_CREATION:
+        if getattr(changes, name) is not None:
+            raise InputError(f"{end}: {name} is fixed when the device is made: state it in the topology")
+    return [
+        *_limits(end, changes.link_values()),
+        *_features(end, changes),
+        *_traffic(end, changes),
+        *_threaded(end, changes),
+    ]
 
 
 def _levels(topology: Topology, placed: Mapping[End, Placed]) -> list[list[End]]:
@@ -123,9 +139,31 @@ def _features(end: End, settings: Settings) -> list[Operation]:
     return [SetFeatures(end.node, end.device, settings.features)] if settings.features else []
 
 
+def _traffic(end: End, settings: Settings) -> list[Operation]:
+    """The root qdisc, and the CPUs of the queues."""
+    operations: list[Operation] = []
+    if settings.qdisc is not None:
+        operations.append(SetQdisc(*end, settings.qdisc.kind, settings.qdisc.options()))
+    if settings.rps_cpus is not None:
+        operations.append(SetSteering(*end, "rx", settings.rps_cpus))
+    if settings.xps_cpus is not None:
+        operations.append(SetSteering(*end, "tx", settings.xps_cpus))
+    return operations
+
+
+def _threaded(end: End, settings: Settings) -> list[Operation]:
+    return [] if settings.threaded is None else [SetThreaded(*end, settings.threaded)]
+
+
 def _finished(end: End, settings: Settings) -> list[Operation]:
-    addresses = [AddAddress(end.node, end.device, address) for address in settings.addresses]
-    return [*_features(end, settings), *addresses, SetUp(end.node, end.device)]
+    addresses = [AddAddress(*end, address) for address in settings.addresses]
+    return [
+        *_features(end, settings),
+        *_traffic(end, settings),
+        *addresses,
+        SetUp(*end),
+        *_threaded(end, settings),
+    ]
 
 
 def _sysctls(topology: Topology, *, of_devices: bool) -> list[Operation]:
@@ -138,14 +176,25 @@ def _sysctls(topology: Topology, *, of_devices: bool) -> list[Operation]:
     ]
 
 
+def _neighbours(topology: Topology) -> list[Operation]:
+    return [
+        AddNeighbour(node, neighbour.dev, index, neighbour.to, neighbour.lladdr)
+        for node, spec in topology.nodes.items()
+        for index, neighbour in enumerate(spec.neighbours)
+    ]
+
+
 def _routes(topology: Topology) -> list[Operation]:
     return [
         AddRoute(
             node,
             index,
-            {"to": str(route.to), "family": route.family}
-            | {key: str(value) for key in ("via", "dev") if (value := getattr(route, key)) is not None}
-            | ({} if route.metric is None else {"metric": route.metric}),
+            route.family,
+            None if route.to == "default" else route.to,
+            route.via,
+            route.dev,
+            route.metric,
+            route.metrics(),
         )
         for node, spec in topology.nodes.items()
         for index, route in enumerate(spec.routes)

@@ -11,7 +11,8 @@ from testbed.links import KINDS
 from testbed.links.kind import End
 from testbed.netlink.channel import Refusal
 from testbed.netlink.message import IFLA_MAX_MTU, IFLA_TSO_MAX_SIZE, Link
-from testbed.topology.operations import CreateLink, Operation
+from testbed.topology.operations import CreateLink, Operation, SetQdisc
+from testbed.topology.qdisc import KERNEL_OPTIONS
 from testbed.topology.spec import Topology
 
 GSO_MAX_SIZE = 8 * 65535  # include/linux/netdevice.h
@@ -35,9 +36,16 @@ def explain(
         return MissingCapability(
             f"{where}: this kernel cannot make a {operation.kind} link: it needs {option} ({refusal})"
         )
+    if isinstance(operation, SetQdisc) and refusal.errno == errno.ENOENT:
+        where = topology.where(end, "qdisc")
+        option = KERNEL_OPTIONS[operation.kind]
+        return MissingCapability(
+            f"{where}: this kernel has no qdisc {operation.kind}: it needs {option} ({refusal})"
+        )
     if refusal.errno == errno.EPERM:
         return MissingCapability(f"{where}: not permitted; run as root ({refusal})")
-    return InputError(f"{where}: {operation or 'change'} was refused ({refusal})")
+    what = str(operation or "change").removeprefix(f"{end.node}: ")
+    return InputError(f"{where}: {what} was refused ({refusal})")
 
 
 def _setting_error(

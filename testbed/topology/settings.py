@@ -8,6 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from testbed.topology.qdisc import Qdisc
+
+Cpus = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
+Queues = Annotated[int, Field(strict=True, ge=1, le=4096)]
 U32 = Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)]
 
 # Those that are one attribute of the link, in the order in which they are set:
@@ -23,6 +27,9 @@ LINK_SETTINGS = (
     "gso_ipv4_max_size",
     "gro_ipv4_max_size",
 )
+
+# Fixed when the device is made.
+AT_CREATION = ("num_tx_queues", "num_rx_queues")
 
 
 def _interface(value: Any) -> IPv4Interface | IPv6Interface:
@@ -67,6 +74,14 @@ class Settings(BaseModel):
     gro_max_size: U32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
     gso_ipv4_max_size: U32 | None = Field(None, description="bytes; IPv4")
     gro_ipv4_max_size: U32 | None = Field(None, description="bytes; IPv4")
+    num_tx_queues: Queues | None = Field(None, description="transmit queues, fixed at creation")
+    num_rx_queues: Queues | None = Field(None, description="receive queues, fixed at creation")
+    qdisc: Qdisc | None = Field(None, description="the root qdisc: a kind (fq), or a kind with its options")
+    rps_cpus: Cpus | None = Field(None, description="receive packet steering: CPUs, for every queue")
+    xps_cpus: Cpus | None = Field(None, description="transmit packet steering: CPUs, for every queue")
+    threaded: Annotated[bool, Field(strict=True)] | None = Field(
+        None, description="NAPI in threads of its own; needs a device that is polled, such as veth with gro"
+    )
     features: dict[str, Annotated[bool, Field(strict=True)]] = Field(
         default_factory=dict, description="on or off by ethtool's names, long or short (tso, gso, gro...)"
     )
@@ -74,7 +89,7 @@ class Settings(BaseModel):
 
     def link_values(self) -> dict[str, int | str]:
         """The settings that are attributes of the link and are given, in the order to set them."""
-        given = {name: getattr(self, name) for name in LINK_SETTINGS}
+        given = {name: getattr(self, name) for name in (*AT_CREATION, *LINK_SETTINGS)}
         return {name: value for name, value in given.items() if value is not None}
 
     def overlaid(self, changes: Settings) -> Settings:

@@ -1,4 +1,4 @@
-"""What a topology file says: nodes with their devices, routes and sysctls. Plain values, checked as one."""
+"""What a topology file says: nodes with their devices, routes and sysctls. Plain values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pydantic import (
 from testbed.errors import InputError
 from testbed.links import KINDS
 from testbed.links.kind import Device, End
-from testbed.topology.settings import Settings
+from testbed.topology.settings import U32, Mac, Settings
 from testbed.yamlfile import Document, Key, did_you_mean
 
 IFNAMSIZ = 15
@@ -38,7 +38,7 @@ def _node_name(name: str) -> str:
     return name
 
 
-def _device_name(name: str) -> str:
+def device_name(name: str) -> str:
     if len(name) > IFNAMSIZ:
         raise ValueError(f"'{name}' is {len(name)} characters long, a device's name has at most {IFNAMSIZ}")
     if not re.fullmatch(r"[^\s/:*]+", name) or name in {".", ".."}:
@@ -85,7 +85,7 @@ def _sysctl(name: str) -> str:
 
 
 NodeName = Annotated[str, AfterValidator(_node_name)]
-DeviceName = Annotated[str, AfterValidator(_device_name)]
+DeviceName = Annotated[str, AfterValidator(device_name)]
 SysctlName = Annotated[str, AfterValidator(_sysctl)]
 Network = Annotated[
     Literal["default"] | IPv4Network | IPv6Network,
@@ -113,12 +113,28 @@ class Route(_Strict):
     via: Address | None = Field(None, description="the next hop")
     dev: DeviceName | None = Field(None, description="a device of the same node")
     metric: int | None = Field(None, ge=0)
+    mtu: U32 | None = Field(None, description="bytes; packets of this route are no larger")
+    advmss: U32 | None = Field(None, description="bytes; the MSS that the peer is told")
+    initcwnd: U32 | None = Field(None, description="segments of a connection's first flight")
+
+    def metrics(self) -> dict[str, int]:
+        """What the kernel calls the route's metrics, by its names."""
+        given = {name: getattr(self, name) for name in ("mtu", "advmss", "initcwnd")}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def family(self) -> int:
         """4 or 6; a default route has its next hop's family, and 4 without one."""
         by = self.via if self.to == "default" else self.to
         return 4 if by is None else by.version
+
+
+class Neighbour(_Strict):
+    """A permanent neighbour, by the words of `ip neighbour`."""
+
+    to: Address
+    dev: DeviceName = Field(description="a device of the same node")
+    lladdr: Mac
 
 
 class PumpSpec(_Strict):
@@ -136,6 +152,7 @@ class NodeSpec(_Strict):
 
     devices: dict[DeviceName, AnyDevice] = Field(default_factory=dict)
     routes: tuple[Route, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
     sysctls: dict[SysctlName, int | str] = Field(default_factory=dict)
 
 
@@ -150,7 +167,7 @@ class Placed:
 
 
 class Topology(_Strict):
-    """A topology file. `check` says what no single value can: names that must fit together."""
+    """A topology file. What no single value can say, names that must fit together, is in checks.py."""
 
     nodes: dict[NodeName, NodeSpec]
 
@@ -160,12 +177,12 @@ class Topology(_Strict):
         """Every device, those that only a peer names included, in the file's order."""
         made = {
             peer: stated
-            for stated, config in self._stated()
+            for stated, config in self.stated()
             if config.kind and (peer := KINDS[config.kind].peer(config))
         }
         devices = {
             end: Placed(end, config, config.kind or self._kind(made[end]), made.get(end, end))
-            for end, config in self._stated()
+            for end, config in self.stated()
             if config.kind or end in made
         }
         implied = {
@@ -218,31 +235,14 @@ class Topology(_Strict):
             return self._document.error(key, message)
         return InputError(message)
 
-    def _stated(self) -> Iterator[tuple[End, Any]]:
+    def stated(self) -> Iterator[tuple[End, Any]]:
+        """Every device that the file states, with its own model."""
         for node, spec in self.nodes.items():
             for device, config in spec.devices.items():
                 yield End(node, device), config
 
     def _kind(self, stated: End) -> str:
         return str(self.nodes[stated.node].devices[stated.device].kind)
-
-
-def check(topology: Topology) -> None:
-    """InputError for the first mistake that only the whole topology shows, with file and line."""
-    for key, message in mistakes(topology):
-        raise topology.at(key, message)
-
-
-def mistakes(topology: Topology) -> Iterator[tuple[Key, str]]:
-    """Everything that does not fit together: where it stands in the file, and what is wrong."""
-    if not topology.nodes:
-        yield ("nodes",), "a topology needs at least one node"
-    yield from _links(topology)
-    yield from _ownership(topology)
-    yield from _cycles(topology)
-    yield from _mtus(topology)
-    yield from _addresses(topology)
-    yield from _routes(topology)
 
 
 def below(topology: Topology, end: End) -> tuple[End, ...]:
@@ -252,146 +252,6 @@ def below(topology: Topology, end: End) -> tuple[End, ...]:
         return ()
     kind = KINDS[config.kind]
     return tuple(End(end.node, name) for name in (*kind.lowers(config), *kind.ports(config)))
-
-
-def _key(end: End, *more: str) -> Key:
-    return ("nodes", end.node, "devices", end.device, *more)
-
-
-def _links(topology: Topology) -> Iterator[tuple[Key, str]]:
-    """Every link has its other end in a declared node, and every device is made by exactly one link."""
-    made: dict[End, End] = {}
-    for end, config in topology._stated():
-        peer = KINDS[config.kind].peer(config) if config.kind else None
-        if peer is None:
-            continue
-        if peer.node not in topology.nodes:
-            hint = did_you_mean(peer.node, list(topology.nodes))
-            yield _key(end, "peer"), f"{end}: peer {peer}: no node '{peer.node}'{hint}"
-            continue
-        if mistake := _device_mistake(peer.device):
-            yield _key(end, "peer"), f"{end}: peer: {mistake}"
-        other = topology.nodes[peer.node].devices.get(peer.device)
-        if KINDS[config.kind].pumped and topology.nodes[peer.node].pump is None:
-            key = ("nodes", peer.node)
-            yield key, f"{peer.node}: {end} leads here by a {config.kind}: the node needs `pump: {{}}`"
-        if peer == end:
-            yield _key(end, "peer"), f"{end}: a device cannot be its own peer"
-        elif other is not None and other.kind is not None:
-            yield _key(end, "peer"), f"{end}: peer {peer} is a link of its own (kind {other.kind})"
-        elif peer in made:
-            yield _key(end, "peer"), f"{end}: peer {peer} is the peer of {made[peer]} already"
-        made[peer] = end
-    for end, config in topology._stated():
-        if config.kind is None and end not in made:
-            yield _key(end), f"{end}: no link makes this device: give it a kind, or name it as a link's peer"
-
-
-def _device_mistake(name: str) -> str | None:
-    try:
-        _device_name(name)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _ownership(topology: Topology) -> Iterator[tuple[Key, str]]:
-    """Lower devices and ports exist, and a port belongs to one device alone."""
-    placed = topology.placed()
-    ports: dict[End, End] = {}
-    lowers: dict[End, End] = {}
-    for end, config in topology._stated():
-        if config.kind is None:
-            continue
-        kind = KINDS[config.kind]
-        for names, role, uses in (
-            (kind.ports(config), "port", ports),
-            (kind.lowers(config), "lower device", lowers),
-        ):
-            for name in names:
-                used = End(end.node, name)
-                if used not in placed:
-                    known = [other.device for other in placed if other.node == end.node]
-                    yield (
-                        _key(end),
-                        f"{end}: {role} '{name}' is not a device of {end.node}{did_you_mean(name, known)}",
-                    )
-                if role == "port" and used in ports:
-                    yield _key(end), f"{end}: {used} is a port of {ports[used]} already"
-                uses[used] = end
-    for used in ports.keys() & lowers.keys():
-        yield (
-            _key(ports[used]),
-            (
-                f"{used} is a port of {ports[used]} and the lower device of {lowers[used]}: "
-                "a port's packets go to its bridge, the other would see none; use the bridge instead"
-            ),
-        )
-
-
-def _cycles(topology: Topology) -> Iterator[tuple[Key, str]]:
-    done: set[End] = set()
-    for start in topology.placed():
-        path = _cycle(topology, start, (), done)
-        if path:
-            yield _key(path[0]), f"a cycle of devices: {' on '.join(map(str, path))}"
-            return
-
-
-def _cycle(topology: Topology, end: End, above: tuple[End, ...], done: set[End]) -> tuple[End, ...]:
-    if end in above:
-        return (*above[above.index(end) :], end)
-    if end in done:
-        return ()
-    for lower in below(topology, end):
-        if path := _cycle(topology, lower, (*above, end), done):
-            return path
-    done.add(end)
-    return ()
-
-
-def _mtus(topology: Topology) -> Iterator[tuple[Key, str]]:
-    """A device on top of another has at most that one's MTU, less what it puts around a frame."""
-    placed = topology.placed()
-    for end, config in topology._stated():
-        if config.kind is None or config.mtu is None:
-            continue
-        kind = KINDS[config.kind]
-        tunnel = kind.tunnel(config)
-        overhead = tunnel.overhead if tunnel else 0
-        for lower in (placed[End(end.node, name)] for name in kind.lowers(config)):
-            below = lower.config.mtu if lower.config.mtu is not None else KINDS[lower.kind].usual_mtu
-            if below is not None and config.mtu > below - overhead:
-                less = f" - {overhead} = {below - overhead}" if overhead else ""
-                yield (
-                    _key(end, "mtu"),
-                    f"{end}: mtu {config.mtu} is above what {lower.end} below it carries, {below}{less}",
-                )
-
-
-def _addresses(topology: Topology) -> Iterator[tuple[Key, str]]:
-    owners: dict[Any, End] = {}
-    for end, placed in topology.placed().items():
-        for interface in placed.config.addresses:
-            if interface.ip in owners:
-                yield (
-                    _key(end, "addresses"),
-                    f"{end}: duplicate address {interface.ip}, {owners[interface.ip]} has it",
-                )
-            owners[interface.ip] = end
-
-
-def _routes(topology: Topology) -> Iterator[tuple[Key, str]]:
-    placed = topology.placed()
-    for node, spec in topology.nodes.items():
-        for index, route in enumerate(spec.routes):
-            key: Key = ("nodes", node, "routes", index)
-            if route.via is None and route.dev is None:
-                yield key, f"{node}: route to {route.to} needs via or dev"
-            if route.dev is not None and End(node, route.dev) not in placed:
-                yield key, f"{node}: route to {route.to}: no device '{route.dev}'"
-            if route.via is not None and route.to != "default" and route.via.version != route.to.version:
-                yield key, f"{node}: route to {route.to}: via {route.via} is of the other family"
 
 
 def _at(value: Any, key: Iterable[str | int]) -> Any:

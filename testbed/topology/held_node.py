@@ -1,0 +1,67 @@
+"""What the kernel holds for a node as a whole, and how it differs from what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from testbed.netlink import message
+from testbed.nodes.namespace import NamespaceNode, read_sysctl
+from testbed.topology.spec import NodeSpec, Route
+from testbed.yamlfile import Key
+
+
+def node_differences(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key, str]]:
+    """Sysctls, routes and neighbours held otherwise than asked: their key in the spec, and how."""
+    yield from _sysctls(node, asked)
+    if not (asked.routes or asked.neighbours):
+        return
+    links = (message.decode_link(body) for body in node.channel.dump(message.list_links()))
+    indexes = {link.name: link.ifindex for link in links}
+    yield from _routes(node, asked, indexes)
+    yield from _neighbours(node, asked, indexes)
+
+
+def _sysctls(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key, str]]:
+    for name, value in asked.sysctls.items():
+        held = node.call(read_sysctl, name)
+        if held != " ".join(str(value).split()):
+            yield ("sysctls", name), f"asked {name} {value}, the kernel holds {held}"
+
+
+def _routes(node: NamespaceNode, asked: NodeSpec, indexes: dict[str, int]) -> Iterator[tuple[Key, str]]:
+    held = [message.decode_route(body) for body in node.channel.dump(message.list_routes())]
+    main = [route for route in held if route.table == message.RT_TABLE_MAIN]
+    for position, route in enumerate(asked.routes):
+        candidates = [other for other in main if _same_way(route, other, indexes)]
+        if not candidates:
+            yield ("routes", position), f"asked a route to {route.to}, the kernel holds none like it"
+        elif all(candidate.metrics != route.metrics() for candidate in candidates):
+            held_metrics = candidates[0].metrics or "none"
+            yield (
+                ("routes", position),
+                f"route to {route.to}: asked metrics {route.metrics()}, the kernel holds {held_metrics}",
+            )
+
+
+def _same_way(asked: Route, held: message.HeldRoute, indexes: dict[str, int]) -> bool:
+    default = asked.to == "default"
+    same_to = held.to.prefixlen == 0 and held.to.version == asked.family if default else held.to == asked.to
+    same_metric = asked.metric is None or held.metric == asked.metric
+    same_dev = asked.dev is None or held.ifindex == indexes[asked.dev]
+    return same_to and held.via == asked.via and same_metric and same_dev
+
+
+def _neighbours(node: NamespaceNode, asked: NodeSpec, indexes: dict[str, int]) -> Iterator[tuple[Key, str]]:
+    if not asked.neighbours:
+        return
+    held = {
+        (neighbour.ifindex, neighbour.address): neighbour.mac
+        for neighbour in map(message.decode_neighbour, node.channel.dump(message.list_neighbours()))
+    }
+    for position, neighbour in enumerate(asked.neighbours):
+        mac = held.get((indexes[neighbour.dev], neighbour.to.packed), "none")
+        if mac != neighbour.lladdr:
+            yield (
+                ("neighbours", position),
+                f"asked {neighbour.to} at {neighbour.lladdr}, the kernel holds {mac}",
+            )
