@@ -1,18 +1,22 @@
-"""testbed report: what a run found, in the form asked for."""
+"""testbed report, compare, export, reproduce: what runs found, and what they are worth elsewhere."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from testbed.errors import TestbedError
+from testbed.errors import InputError, TestbedError
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands to `app`."""
     app.command("report")(report)
+    app.command("compare")(compare)
+    app.command("export")(export)
+    app.command("reproduce")(reproduce)
 
 
 def report(
@@ -45,6 +49,99 @@ def report(
         typer.echo(folder / KEPT[format])
     else:
         typer.echo(text, nl=False)
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(help="The baseline: a run's folder or id.")],
+    run_b: Annotated[str, typer.Argument(help="The run to compare with it.")],
+    states: Annotated[list[str] | None, typer.Option(help="Only this state; repeat for more.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Compare two runs state by state: before and after a patch, or two machines.
+
+    What differs between the runs comes first. The comparison is unpaired: for a
+    paired one measure both in one run, with --kernel.
+    """
+    from testbed.experiments.store import find_run, results_folder
+    from testbed.reports.across import compare_runs, compare_text
+    from testbed.reports.output import read_report
+
+    folder = results_folder(results)
+    a, b = (read_report(find_run(name, folder)) for name in (run_a, run_b))
+    for state in states or []:
+        if state not in a.data.states or state not in b.data.states:
+            known = ", ".join(name for name in a.data.states if name in b.data.states) or "none"
+            raise InputError(f"compare: state '{state}' is not in both runs; in both are {known}")
+    found = compare_runs(a, b, states or ())
+    if not found.comparisons:
+        raise InputError(f"compare: {run_a} and {run_b} have no state in common with valid rounds in both")
+    typer.echo(found.model_dump_json(indent=2) + "\n" if json else compare_text(found), nl=False)
+
+
+def export(
+    run: Annotated[
+        str, typer.Argument(help="A run's folder, its id below results/, or `latest`.")
+    ] = "latest",
+    output: Annotated[Path | None, typer.Option(help="The file to write (RUN-ID.tar.gz).")] = None,
+    results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
+) -> None:
+    """Pack a run into one file, for `testbed reproduce` elsewhere. Prints the file's name."""
+    from testbed.experiments.store import find_run, open_run, results_folder
+    from testbed.reports.archive import export_run
+
+    folder = find_run(run, results_folder(results))
+    open_run(folder)  # refuses what is no run
+    target = output or Path(f"{folder.resolve().name}.tar.gz")
+    export_run(folder.resolve(), target)
+    typer.echo(target)
+
+
+def reproduce(
+    run: Annotated[str, typer.Argument(help="A run's folder or id, or a tar that `testbed export` made.")],
+    results: Annotated[Path | None, typer.Option(help="Where runs go (results/).")] = None,
+) -> None:
+    """Run somebody's experiment again here, and put its effects beside theirs.
+
+    Says what differs here first. Effects are judged (agrees, disagrees, cannot
+    tell), absolute figures are only shown. Exit status 0 when every effect agrees.
+    """
+    from testbed.experiments.store import find_run, results_folder
+    from testbed.privilege import need_root
+    from testbed.reports.archive import unpacked
+
+    need_root("reproduce", "`report` and `compare` work without")
+    folder = results_folder(results)
+    if Path(run).is_file():
+        with unpacked(Path(run)) as original:
+            status = _reproduce(original, folder)
+    else:
+        status = _reproduce(find_run(run, folder), folder)
+    raise typer.Exit(status)
+
+
+def _reproduce(original: Path, results: Path) -> int:
+    from testbed.cli.progress import Terminal
+    from testbed.cli.run import booted_kernels, stop_on_signals
+    from testbed.experiments.carry_out import carry_out, kernels_of
+    from testbed.experiments.runner import rebuild
+    from testbed.experiments.store import open_run
+    from testbed.reports.across import reproduced, reproduced_text
+    from testbed.reports.output import read_report
+
+    stored = open_run(original)
+    resolved = rebuild(stored)
+    kernels = kernels_of(resolved, booted_kernels(stored), stored.run.boots)
+    argv = ["testbed", *sys.argv[1:]]
+    with stop_on_signals() as stop, Terminal() as terminal:
+        ended = carry_out(
+            resolved, None, kernels=kernels, results=results, argv=argv, observer=terminal, stop=stop
+        )
+    theirs, ours = read_report(original), read_report(ended.folder)
+    typer.echo(reproduced_text(theirs, ours), nl=False)
+    typer.echo(f"run: {ended.folder} ({ended.status})", err=True)
+    judged = reproduced(theirs, ours)
+    return 0 if judged and all(one.judgement == "agrees" for one in judged) else 1
 
 
 def _write(path: Path, text: str) -> None:

@@ -74,9 +74,9 @@ def run(
     else:
         raise InputError("run: name an experiment (see `testbed experiment list`), or --resume a run")
     if stored and not kernel:
-        kernel, boots = _booted(stored), stored.run.boots
+        kernel, boots = booted_kernels(stored), stored.run.boots
     kernels = kernels_of(resolved, kernel or [], boots)
-    with _stop_on_signals() as stop, Terminal() as terminal:
+    with stop_on_signals() as stop, Terminal() as terminal:
         ended = carry_out(
             resolved,
             stored,
@@ -138,7 +138,7 @@ def _resumed(experiment: str, overrides: dict[str, Any], states: list[str], stor
     return rebuild(stored)
 
 
-def _booted(stored: StoredRun) -> list[str]:
+def booted_kernels(stored: StoredRun) -> list[str]:
     """The kernels that a run booted; none when the machine's own kernel measured."""
     return [name for name, kernel in stored.run.kernels.items() if kernel.accelerator]
 
@@ -154,7 +154,7 @@ def _print(ended: Ended, json: bool) -> None:
 
 
 @contextmanager
-def _stop_on_signals() -> Iterator[Stop]:
+def stop_on_signals() -> Iterator[Stop]:
     """The first SIGINT or SIGTERM asks to stop after the round in progress, the second stops at once."""
     from testbed.experiments.runner import Stop
 

@@ -1,0 +1,214 @@
+"""Two runs side by side: what differs between them, their states unpaired, and their effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from testbed.experiments.records import Run
+from testbed.reports.data import ComparisonData, Part, Report, asked_effect
+from testbed.reports.tables import COMPARED, TITLES
+from testbed.reports.words import p_value, percent, table, wrapped
+from testbed.stats.compare import Verdict, compare_unpaired, judged_together
+
+Agreement = Literal["agrees", "disagrees", "cannot tell"]
+
+
+class Unpaired(Part):
+    """A metric of one state: run b against run a. The rounds of two runs never belong together."""
+
+    metric: str
+    state: str
+    effect: float | None = Field(description="ratio b/a of the geometric means")
+    ci95: tuple[float, float] | None = Field(description="Welch's interval")
+    p_mann_whitney: float | None
+    p_holm: float | None
+    verdict: Verdict
+
+
+class RunComparison(Part):
+    """What `testbed compare --json` prints."""
+
+    a: str
+    b: str
+    paired: Literal[False] = False
+    differences: list[str] = Field(description="everything recorded that is not the same in both runs")
+    comparisons: list[Unpaired]
+
+
+class Reproduced(Part):
+    """One comparison of states as two runs found it: theirs and ours."""
+
+    metric: str
+    a: str
+    b: str
+    theirs: float | None
+    theirs_ci95: tuple[float, float] | None
+    ours: float | None
+    ours_ci95: tuple[float, float] | None
+    judgement: Agreement
+
+
+def compare_runs(a: Report, b: Report, states: Sequence[str] = ()) -> RunComparison:
+    """Compare the states that both runs have (or `states`), metric by metric, unpaired."""
+    common = [name for name in a.data.states if name in b.data.states and (not states or name in states)]
+    found = []
+    for metric in COMPARED:
+        has = [name for name in common if all(metric in run.data.states[name] for run in (a, b))]
+        results = judged_together(
+            [
+                compare_unpaired(*(run.gathered.states[name].series(metric).values for run in (a, b)))
+                for name in has
+            ]
+        )
+        for name, result in zip(has, results, strict=True):
+            found.append(
+                Unpaired(
+                    metric=metric,
+                    state=name,
+                    effect=result.effect,
+                    ci95=result.ci95,
+                    p_mann_whitney=result.p_mann_whitney,
+                    p_holm=result.p_holm,
+                    verdict=result.verdict,
+                )
+            )
+    return RunComparison(
+        a=a.data.run_id, b=b.data.run_id, differences=differences(a.run, b.run), comparisons=found
+    )
+
+
+def differences(a: Run, b: Run) -> list[str]:
+    """Each recorded thing that is not the same: kernels, tools, machine, states, protocol. `what: a / b`."""
+    sides = [_circumstances(run) for run in (a, b)]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    return [
+        f"{name}: {sides[0].get(name, 'none')} / {sides[1].get(name, 'none')}"
+        for name in names
+        if sides[0].get(name) != sides[1].get(name)
+    ]
+
+
+def reproduced(theirs: Report, ours: Report) -> list[Reproduced]:
+    """The throughput effects that both runs have, and whether they agree."""
+    here = {(one.a, one.b): one for one in ours.data.comparisons if one.metric == "bits_per_second"}
+    there = [one for one in theirs.data.comparisons if one.metric == "bits_per_second"]
+    return [
+        Reproduced(
+            metric=one.metric,
+            a=one.a,
+            b=one.b,
+            theirs=one.effect,
+            theirs_ci95=one.ci95,
+            ours=own.effect if own else None,
+            ours_ci95=own.ci95 if own else None,
+            judgement=agreement(one, own, asked_effect(theirs.run)) if own else "cannot tell",
+        )
+        for one in there
+        for own in [here.get((one.a, one.b))]
+    ]
+
+
+def agreement(theirs: ComparisonData, ours: ComparisonData, asked: float) -> Agreement:
+    """Whether two effects are the same, by the interval of their ratio.
+
+    Its half width is that of both intervals combined (root of the sum of squares of
+    the logarithms). Without 1 in it, they disagree. With 1 in it they agree when both
+    show the same difference, or when the ratio is known within the `asked` effect;
+    otherwise there is too little to tell.
+    """
+    if None in (theirs.effect, theirs.ci95, ours.effect, ours.ci95):
+        return "cannot tell"
+    shift = math.log((ours.effect or 1) / (theirs.effect or 1))
+    half = math.hypot(
+        *(math.log(high / low) / 2 for low, high in (theirs.ci95 or (1, 1), ours.ci95 or (1, 1)))
+    )
+    if abs(shift) > half:
+        return "disagrees"
+    shown = theirs.verdict == ours.verdict and theirs.verdict in ("b higher", "b lower")
+    return "agrees" if shown or half <= math.log(asked) else "cannot tell"
+
+
+def compare_text(found: RunComparison) -> str:
+    """`testbed compare` for people: the differences first, then the table."""
+    lines = [f"a = {found.a}", f"b = {found.b}", ""]
+    if found.differences:
+        lines += ["These differ (a / b); an effect below can come from any of them:"]
+        lines += [f"  {line}" for line in found.differences]
+    else:
+        lines += ["Nothing that was recorded differs between the two runs."]
+    lines += [
+        "",
+        *wrapped("Unpaired: the rounds of two runs do not belong together, so drift is not cancelled."),
+    ]
+    rows = [
+        [one.state, TITLES[one.metric], _effect(one.effect, one.ci95), p_value(one.p_holm), one.verdict]
+        for one in found.comparisons
+        if one.effect is not None or one.p_mann_whitney != 1
+    ]
+    lines += ["", *table(["state", "metric", "b/a [95% CI]", "p", "verdict"], rows)]
+    return "\n".join(lines) + "\n"
+
+
+def reproduced_text(theirs: Report, ours: Report) -> str:
+    """`testbed reproduce` for people: what differs here, absolutes, and the effects with a judgement."""
+    lines = ["These differ from the original (original / here):"]
+    lines += [f"  {line}" for line in differences(theirs.run, ours.run)] or ["  nothing that was recorded"]
+    rows = []
+    for state, held in theirs.data.states.items():
+        own = ours.data.states.get(state, {})
+        if "bits_per_second" in held and "bits_per_second" in own:
+            both = (held["bits_per_second"], own["bits_per_second"])
+            rows.append([state, *(f"{one.mean * 1e-9:.2f} ±{(one.sd or 0) * 1e-9:.2f}" for one in both)])
+    lines += ["", *table(["Gbit/s, not judged", "original", "here"], rows)]
+    judged = reproduced(theirs, ours)
+    rows = [
+        [
+            f"{one.b} / {one.a}",
+            _effect(one.theirs, one.theirs_ci95),
+            _effect(one.ours, one.ours_ci95),
+            one.judgement,
+        ]
+        for one in judged
+    ]
+    lines += ["", *table(["effect on the bitrate", "original", "here", "judgement"], rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _effect(ratio: float | None, interval: tuple[float, float] | None) -> str:
+    if ratio is None:
+        return "no ratio"
+    ends = f" [{percent(interval[0])}, {percent(interval[1])}]" if interval else ""
+    return f"{percent(ratio)}{ends}"
+
+
+def _circumstances(run: Run) -> dict[str, str]:
+    """Everything recorded about a run that two alike runs have alike, flat, in words."""
+    found: dict[str, str] = {}
+    for index, kernel in enumerate(run.kernels.values(), start=1):
+        name = "kernel" if len(run.kernels) == 1 else f"kernel {index}"
+        found |= {
+            name: f"{kernel.release} {kernel.version}",
+            f"{name} configuration": (kernel.config_sha256 or "unknown")[:12],
+            f"{name} command line": kernel.cmdline or "none",
+            f"{name} series": ", ".join(patch.subject for patch in kernel.series) or "none",
+        }
+    found |= {f"machine {key}": str(value) for key, value in _flat(run.machine.model_dump(), ())}
+    found |= {f"tool {name}": version for name, version in run.tools.items()}
+    for state, body in run.states.items():
+        parts = {key: body.get(key) for key in ("topology", "workload", "cpus", "settings")}
+        found |= {f"state {state}: {key}": value for key, value in _flat(parts, ())}
+    found |= {f"protocol {key}": value for key, value in _flat(run.experiment.get("protocol") or {}, ())}
+    found.pop("protocol seed", None)
+    return found
+
+
+def _flat(value: Any, key: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flat(inner, (*key, str(name)))
+    else:
+        yield ".".join(key), ",".join(map(str, value)) if isinstance(value, list) else str(value)
