@@ -11,7 +11,7 @@ from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.noise import NoiseMeter
 from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.sizes import SizeSource
-from testbed.evidence.spec import CollectSpec
+from testbed.evidence.spec import CollectorName, CollectSpec
 from testbed.evidence.stack_counters import StackCounters
 from testbed.evidence.tcp import TcpState
 
@@ -21,7 +21,7 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
 
     The order is that of `start`: packet sizes come first, so that they see all of the flow.
     """
-    source, reason = _size_source(collect)
+    source, reason = size_source(collect.collector)
     collectors: list[Collector] = [PacketSizes(source, devices=collect.devices, reason=reason)]
     others: list[tuple[bool, type[Collector]]] = [
         (collect.kernel_log, KernelLog),
@@ -33,15 +33,18 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
     return collectors + [make() for wanted, make in others if wanted]
 
 
-def _size_source(collect: CollectSpec) -> tuple[SizeSource | None, str | None]:
-    """The source of packet sizes, and why it is not the first choice."""
-    if collect.collector == "none":
+def size_source(asked: CollectorName = "auto") -> tuple[SizeSource | None, str | None]:
+    """The source of packet sizes that was asked for, and why it is not the first choice where it is not.
+
+    MissingCapability when the asked one, or any one at all, cannot work here.
+    """
+    if asked == "none":
         return None, None
-    if collect.collector == "af_packet":
+    if asked == "af_packet":
         return PacketSocketSizes(), "asked for"
     try:
         return MixedSizes(), None
     except MissingCapability as error:
-        if collect.collector == "bpf":
+        if asked == "bpf":
             raise
         return PacketSocketSizes(), str(error)

@@ -52,7 +52,7 @@ class PacketSizes:
         if self._source:
             self._source.start(lab)
         before = settled(lab, self._source)
-        self._round = _Round(lab, _by_place(lab), before)
+        self._round = _Round(lab, by_place(lab), before)
 
     def measuring(self) -> None:
         if self._round and self._source:
@@ -152,7 +152,8 @@ def _read(lab: Lab, source: SizeSource | None) -> Snapshot:
     return Snapshot(lab.counters(), sizes)
 
 
-def _by_place(lab: Lab) -> dict[Place, LabDevice]:
+def by_place(lab: Lab) -> dict[Place, LabDevice]:
+    """The lab's devices on this kernel, by what the kernel knows them by."""
     found = {}
     for device in lab.devices():
         netns = lab.nodes[device.node].netns
