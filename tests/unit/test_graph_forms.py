@@ -1,0 +1,62 @@
+"""Topologies drawn as text, mermaid and dot."""
+
+import re
+
+import pytest
+
+from testbed.topology.graph import FORMS, dot, edges, mermaid, text
+from testbed.topology.loading import load_topology, shipped_topologies
+
+
+def test_edges_tell_wires_ports_and_lower_devices_apart():
+    joined = {(str(edge.one), str(edge.other), edge.relation) for edge in edges(load_topology("bridge-tap"))}
+    assert joined == {
+        ("client:veth0", "switch:port0", "wire"),
+        ("switch:br0", "switch:port0", "port"),
+        ("switch:br0", "switch:tap0", "port"),
+        ("switch:tap0", "guest:eth0", "wire"),
+    }
+    assert ("client:vxlan0", "client:veth0", "on") in {
+        (str(edge.one), str(edge.other), edge.relation) for edge in edges(load_topology("vxlan"))
+    }
+
+
+def test_text_lists_each_device_below_its_node_with_what_it_is_joined_to():
+    lines = text(load_topology("bridge-tap")).splitlines()
+    assert lines[0] == "client"
+    assert lines[1].split() == [
+        "veth0",
+        "veth",
+        "<->",
+        "switch:port0",
+        "mtu",
+        "1500",
+        "10.1.0.1/24",
+        "fd01::1/64",
+    ]
+    assert re.search(r"br0 +bridge +has port port0, has port tap0$", lines[3])
+
+
+@pytest.mark.parametrize("name", sorted(shipped_topologies()))
+def test_every_device_is_in_every_form(name):
+    topology = load_topology(name)
+    for form, draw in FORMS.items():
+        drawing = draw(topology)
+        assert all(end.device in drawing and end.node in drawing for end in topology.placed()), form
+        assert drawing.endswith("\n")
+
+
+def test_dot_is_balanced_and_names_devices_in_full():
+    drawing = dot(load_topology("vxlan"))
+    assert drawing.count("{") == drawing.count("}")
+    assert '"client:veth0" -- "server:veth0" [label="veth", style=solid];' in drawing
+
+
+def test_mermaid_identifiers_are_words_and_each_is_declared():
+    drawing = mermaid(load_topology("bridge-tap"))
+    declared = set(re.findall(r"^ {4}(\w+)\[", drawing, re.MULTILINE))
+    used = {
+        word for line in drawing.splitlines() if "|" in line for word in (line.split()[0], line.split()[-1])
+    }
+    assert used <= declared
+    assert len(declared) == 5
