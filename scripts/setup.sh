@@ -124,7 +124,8 @@ python_package() {
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     extras=
     [ "$wanted" = run ] || extras='[dev]'
-    .venv/bin/python -m pip install -qq --disable-pip-version-check -e ".$extras"
+    # What is imported is compiled when it is; compiling all of it now would take longer than the download.
+    .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile -e ".$extras"
 }
 
 main
