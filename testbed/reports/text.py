@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from testbed.reports import tables
 from testbed.reports.data import Report, ReportData
@@ -25,9 +25,22 @@ def text_report(report: Report) -> str:
         _comparisons(data),
         _wrapped(tables.expectation_lines(data)),
         wrapped(data.method),
-        [f"Repeat it with: {shlex.join(data.argv)}"] if data.argv else [],
+        command_lines(data.argv),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def command_lines(argv: Sequence[str], width: int = 75) -> list[str]:
+    """The command that repeats the run, broken so that a shell takes it as it stands."""
+    if not argv:
+        return []
+    lines, line = ["Repeat it with:"], " "
+    for word in map(shlex.quote, argv):
+        if len(line) + len(word) > width - 3 and line.strip():
+            lines.append(f"{line} \\")
+            line = "   "
+        line += f" {word}"
+    return [*lines, line]
 
 
 def ascii_report(report: Report) -> str:

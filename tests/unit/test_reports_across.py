@@ -1,0 +1,129 @@
+"""Two runs side by side, and a run as a file."""
+
+import io
+import shlex
+import tarfile
+
+import pytest
+from made_rounds import blocks_of, made_run, made_state, sample_with
+from typer.testing import CliRunner
+
+from testbed.cli import app
+from testbed.errors import InputError
+from testbed.experiments.records import Kernel, Machine
+from testbed.experiments.store import RunWriter
+from testbed.reports.across import compare_runs, compare_text, differences, reproduced
+from testbed.reports.archive import unpacked
+from testbed.reports.data import make_report
+from testbed.reports.text import command_lines
+
+STATES = {"a": made_state(), "b": made_state(nodelay=True)}
+
+
+def report(mean_a, mean_b, *, sd=1e9, n=8, seed=1, **fields):
+    values = {"a": sample_with(n, mean_a, sd, seed), "b": sample_with(n, mean_b, sd, seed + 1)}
+    return make_report(made_run(STATES, **fields), blocks_of(["a", "b"], values))
+
+
+def test_what_differs_between_two_runs_is_listed():
+    patched = Kernel(release="6.18.5", version="#2 SMP")
+    other = made_run(
+        STATES | {"b": made_state(nodelay=True, length=512_000)},
+        kernels={"6.18.5": patched},
+        machine=Machine(cpu_model="Test CPU", cores=8),
+        seed=99,
+    )
+    assert differences(made_run(STATES), other) == [
+        "kernel: 6.18.5 #1 SMP / 6.18.5 #2 SMP",
+        "machine cores: 2 / 8",
+        "state b: workload.length: none / 512000",
+    ]
+    assert differences(made_run(STATES), made_run(STATES, seed=99)) == []
+
+
+def test_two_runs_are_compared_unpaired_state_by_state():
+    found = compare_runs(report(100e9, 100e9), report(110e9, 100e9, seed=5))
+    bitrates = {one.state: one for one in found.comparisons if one.metric == "bits_per_second"}
+    assert bitrates["a"].verdict == "b higher"
+    assert bitrates["a"].effect == pytest.approx(1.1, abs=0.001)
+    assert bitrates["b"].verdict == "no difference shown"
+    assert found.paired is False
+
+
+def test_the_text_says_what_differs_before_any_figure_and_that_it_is_unpaired():
+    text = compare_text(compare_runs(report(100e9, 100e9), report(110e9, 100e9, machine=Machine(cores=8))))
+    assert text.index("machine cores: 2 / 8") < text.index("Unpaired") < text.index("b/a [95% CI]")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "judgement"),
+    [
+        (report(100e9, 110e9), report(50e9, 55.2e9, sd=0.5e9, seed=7), "agrees"),
+        (report(100e9, 110e9), report(50e9, 50e9, sd=0.5e9, seed=7), "disagrees"),
+        (report(100e9, 101e9), report(50e9, 52e9, sd=9e9, seed=7), "cannot tell"),
+        (report(100e9, 100e9), report(50e9, 50.1e9, sd=0.5e9, seed=7), "agrees"),
+    ],
+)
+def test_effects_are_judged_and_absolute_figures_are_not(theirs, ours, judgement):
+    (one,) = reproduced(theirs, ours)
+    assert one.judgement == judgement
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two runs of the same states in a results folder."""
+    for number, level in enumerate((100e9, 110e9)):
+        writer = RunWriter.create(tmp_path, made_run(STATES, run_id=f"run{number}"))
+        (writer.raw / "00000-a-iperf3.json").write_text("{}")
+        for record in blocks_of(
+            ["a", "b"], {"a": sample_with(6, level, 1e9), "b": sample_with(6, level, 1e9, 2)}
+        ):
+            writer.append(record)
+        writer.close()
+    return tmp_path
+
+
+def command(*arguments):
+    return CliRunner().invoke(
+        app, [str(one) for one in arguments], catch_exceptions=False, standalone_mode=False
+    )
+
+
+def test_compare_refuses_a_state_that_one_run_lacks(results):
+    with pytest.raises(InputError, match="state 'c' is not in both runs; in both are a, b"):
+        command("compare", "run0", "run1", "--states", "c", "--results", results)
+
+
+def test_an_exported_run_reads_back_as_it_was(results, tmp_path):
+    file = tmp_path / "run0.tar.gz"
+    assert command("export", "run0", "--results", results, "--output", file).stdout == f"{file}\n"
+    with unpacked(file) as folder:
+        copied = command("report", folder, "--json").stdout
+        assert (folder / "raw" / "00000-a-iperf3.json").exists()
+    assert copied == command("report", "run0", "--results", results, "--json").stdout
+
+
+def test_a_tar_cannot_write_outside_its_folder(tmp_path):
+    file = tmp_path / "bad.tar"
+    with tarfile.open(file, "w") as archive:
+        for name in ("../outside.txt", "run/run.json"):
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            archive.addfile(member, io.BytesIO(b"{}"))
+    with unpacked(file) as folder:
+        assert not (folder.parent.parent / "outside.txt").exists()
+        assert (folder / "run.json").read_text() == "{}"
+
+
+def test_what_is_no_tar_of_a_run_is_refused(tmp_path):
+    file = tmp_path / "bad.tar"
+    file.write_text("not a tar")
+    with pytest.raises(InputError, match="not a tar of a run"), unpacked(file):
+        pass
+
+
+def test_the_command_to_repeat_fits_75_columns_and_is_still_the_command():
+    argv = ["testbed", "run", "nagle", *(f"--set=client:veth0.mtu={n} {n}" for n in range(9))]
+    lines = command_lines(argv)
+    assert max(map(len, lines)) <= 75
+    assert shlex.split("\n".join(lines[1:]).replace("\\\n", " ")) == argv
