@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 
 from testbed import __version__
-from testbed.errors import TestbedError
 from testbed.experiments.records import Kernel, Machine
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -52,13 +51,11 @@ def kernel_config() -> bytes | None:
 
 def tool_versions() -> dict[str, str]:
     """Name to version of what measures here; a tool that is not installed is left out."""
-    versions = {"testbed": __version__, "python": platform.python_version()}
-    for name, argv in _TOOLS.items():
-        if version := _first_number(argv):
-            versions[name] = version
-    if version := _libbpf_version():
-        versions["libbpf"] = version
-    return versions
+    from testbed.probing import find
+
+    found = find(_TOOLS).values
+    versions = {name: str(found[name]) for name in _TOOLS if found[name]}
+    return {"testbed": __version__, "python": platform.python_version(), **versions}
 
 
 def build_id(notes: bytes) -> str | None:
@@ -67,35 +64,7 @@ def build_id(notes: bytes) -> str | None:
     return found[1].hex() if found else None
 
 
-_TOOLS = {
-    "iperf3": ["iperf3", "--version"],
-    "netperf": ["netperf", "-V"],
-    "iproute2": ["ip", "-V"],
-    "ethtool": ["ethtool", "--version"],
-    "perf": ["perf", "--version"],
-    "qemu": ["qemu-system-x86_64", "--version"],
-}
-
-
-def _first_number(argv: list[str]) -> str | None:
-    """The first thing like a version in what `argv` prints."""
-    if shutil.which(argv[0]) is None:
-        return None
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r"\d+\.\d+[\w.+-]*", done.stdout + done.stderr)
-    return found[0] if found else None
-
-
-def _libbpf_version() -> str | None:
-    from testbed.evidence import libbpf
-
-    try:
-        return libbpf.version().removeprefix("v")
-    except TestbedError:
-        return None
+_TOOLS = ("iperf3", "netperf", "iproute2", "ethtool", "perf", "qemu", "libbpf")
 
 
 def _cpu_model() -> str:

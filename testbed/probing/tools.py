@@ -44,7 +44,7 @@ _PROGRAMS: dict[str, tuple[list[str], str]] = {
     "perf": (["perf", "--version"], "linux-perf"),
     "bpftrace": (["bpftrace", "--version"], "bpftrace"),
     "tcpdump": (["tcpdump", "--version"], "tcpdump"),
-    "ip": (["ip", "-V"], "iproute2"),
+    "iproute2": (["ip", "-V"], "iproute2"),
     "ethtool": (["ethtool", "--version"], "ethtool"),
     "clang": (["clang", "--version"], "clang"),
     "qemu": (["qemu-system-x86_64", "--version"], "qemu-system-x86"),
