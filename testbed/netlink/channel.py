@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 from testbed.errors import TestbedError
@@ -46,6 +47,7 @@ class Channel:
         self._socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         self._socket.settimeout(TIMEOUT_S)
         self._sequence = 0
+        self._lock = Lock()  # evidence reads from a thread of its own
 
     def close(self) -> None:
         self._socket.close()
@@ -63,6 +65,10 @@ class Channel:
         return refusals
 
     def _batch(self, batch: Sequence[Request]) -> list[Refusal]:
+        with self._lock:
+            return self._exchange(batch)
+
+    def _exchange(self, batch: Sequence[Request]) -> list[Refusal]:
         """One send. Only the last request asks for an ack: an error is reported without asking."""
         first = self._sequence + 1
         self._sequence += len(batch)
@@ -85,6 +91,10 @@ class Channel:
 
     def ask(self, request: Request) -> bytes | Refusal:
         """The body of the one answer to `request`, or the kernel's no."""
+        with self._lock:
+            return self._ask(request)
+
+    def _ask(self, request: Request) -> bytes | Refusal:
         self._sequence += 1
         self._socket.send(request.encode(self._sequence, NLM_F_ACK))
         answer = b""
@@ -100,7 +110,8 @@ class Channel:
     def dump(self, request: Request) -> list[bytes]:
         """The bodies of every answer to a dump, read again when it changed while being read."""
         while True:
-            bodies, interrupted = self._dump(request)
+            with self._lock:
+                bodies, interrupted = self._dump(request)
             if not interrupted:
                 return bodies
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from testbed.errors import InputError, TestbedError
@@ -29,9 +29,10 @@ class Borrowed:
     up: bool
 
 
-def take(name: str, namespace: int) -> tuple[Borrowed, int]:
-    """Move the device `name` into the namespace of a descriptor; what it held, and its ifindex there.
+def take(name: str, namespace: int, record: Callable[[Borrowed], None]) -> int:
+    """Move the device `name` into the namespace of a descriptor; its ifindex there.
 
+    `record` gets what it holds before it is moved.
     InputError when this machine has no such device, or has its default route over it.
     """
     home = own_namespace()
@@ -47,6 +48,7 @@ def take(name: str, namespace: int) -> tuple[Borrowed, int]:
             tuple(_addresses(channel, link.ifindex)),
             bool(link.flags & message.IFF_UP),
         )
+        record(borrowed)
         _send(channel, name, "take it from this machine", message.move_link(name, namespace))
     finally:
         channel.close()
@@ -54,7 +56,7 @@ def take(name: str, namespace: int) -> tuple[Borrowed, int]:
         os.close(home)
     inside = Channel(namespace)
     try:
-        return borrowed, _find(inside, name).ifindex
+        return _find(inside, name).ifindex
     finally:
         inside.close()
 

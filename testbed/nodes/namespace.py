@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
@@ -21,21 +22,34 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Keeper:
+    """Who ends what a node starts and gives back what it borrows, when that is not its own program."""
+
+    mark: str
+    record: Callable[[Borrowed], None]
+
+
 class NamespaceNode:
     """See nodes/node.py: Node. Its sockets are opened when first used, and kept."""
 
-    def __init__(self, name: str, namespace: int) -> None:
-        """`namespace` is a descriptor, which the node owns from now on."""
+    def __init__(self, name: str, namespace: int, keeper: Keeper | None = None) -> None:
+        """`namespace` is a descriptor, which the node owns from now on.
+
+        With a `keeper`, processes go on when this program ends, with the mark in
+        their environment, and devices stay.
+        """
         self.name = name
         self.namespace = namespace
+        self._keeper = keeper
         self._processes: list[LocalProcess] = []
         self._borrowed: list[Borrowed] = []
         self._closed = False
 
     @classmethod
-    def make(cls, name: str) -> NamespaceNode:
+    def make(cls, name: str, keeper: Keeper | None = None) -> NamespaceNode:
         """A new, empty and quiet namespace. MissingCapability without the right to make one."""
-        node = cls(name, new_namespace())
+        node = cls(name, new_namespace(), keeper)
         node.call(be_quiet)
         return node
 
@@ -86,15 +100,14 @@ class NamespaceNode:
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
+            mark=self._keeper.mark if self._keeper else None,
         )
         self._processes = [*self.processes, process]
         return process
 
     def take(self, device: str) -> int:
         """Move a NIC of this machine in, until the node is closed; its ifindex here."""
-        borrowed, index = take(device, self.namespace)
-        self._borrowed.append(borrowed)
-        return index
+        return take(device, self.namespace, self._keeper.record if self._keeper else self._borrowed.append)
 
     @property
     def processes(self) -> list[LocalProcess]:
@@ -106,7 +119,7 @@ class NamespaceNode:
         if self._closed:
             return
         self._closed = True
-        for process in self._processes:
+        for process in [] if self._keeper else self._processes:
             process.kill()
         for borrowed in self._borrowed:
             give_back(borrowed, self.namespace)

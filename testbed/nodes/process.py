@@ -87,30 +87,61 @@ def start(
     stdout: int | IO[bytes] | None = None,
     stderr: int | IO[bytes] | None = None,
     cwd: Path | None = None,
+    mark: str | None = None,
 ) -> LocalProcess:
-    """Start `argv` in `namespace`, pinned to `cpus`. MissingCapability when its program is not installed."""
+    """Start `argv` in `namespace`, pinned to `cpus`. MissingCapability when its program is not installed.
+
+    It ends with this program, unless it has a `mark`: then `end_marked` is what ends it.
+    """
     path = (env or os.environ).get("PATH")
     for program in (argv[0], "setpriv"):
         if shutil.which(program, path=path) is None:
             raise MissingCapability(f"{program}: not installed, or not in PATH")
     spawn = partial(
         subprocess.Popen,
-        # Killed by the kernel when the thread that started it ends, and that is
-        # when this program ends, SIGKILL included. setpriv and sh become the program
-        # itself; preexec_fn could deadlock on a lock that another thread holds.
-        ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _UNLESS_ORPHAN, str(os.getpid()), *argv],
-        env=env,
+        [*_ENDS_WITH_US, str(os.getpid()), *argv] if mark is None else list(argv),
+        env=env if mark is None else {**(env or os.environ), MARK: mark},
         stdin=stdin,
         stdout=stdout,
-        stderr=stderr,
+        stderr=subprocess.DEVNULL if mark and stderr is None else stderr,
         cwd=cwd,
         process_group=0,
     )
     return LocalProcess(_starter.submit(_spawn, namespace, cpus, spawn).result(), role)
 
 
-# Where this program died before the signal was asked for, nobody would send it.
+def end_marked(mark: str) -> None:
+    """End every process on this machine that carries `mark`, and return when they are gone."""
+    wanted = f"{MARK}={mark}".encode()
+    for pid in [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if wanted in _environment(pid):
+                with suppress(ProcessLookupError):  # it ended by itself meanwhile
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                select.select([descriptor], [], [], 10)
+        finally:
+            os.close(descriptor)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+MARK = "TESTBED_LAB"
+
+# Killed by the kernel when the thread that started it ends, and that is when this
+# program ends, SIGKILL included. setpriv and sh become the program itself;
+# preexec_fn could deadlock on a lock that another thread holds. Where this program
+# died before the signal was asked for, nobody would send it: sh looks.
 _UNLESS_ORPHAN = '[ "$PPID" = "$0" ] && exec "$@"'
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _UNLESS_ORPHAN)
 
 # One thread starts every process: it may enter a namespace and take a CPU mask,
 # which the child inherits, while every other thread stays as it is.

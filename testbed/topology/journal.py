@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from testbed.errors import InputError, TestbedError
+from testbed.nodes.borrowed import Borrowed
 from testbed.topology.spec import Topology
 
 RUN_DIR = Path("/run/testbed")
@@ -29,6 +30,9 @@ class Journal(BaseModel):
     source: str
     pid: int
     namespaces: dict[str, str]
+    borrowed: dict[str, tuple[Borrowed, ...]] = Field(
+        default_factory=dict, description="node -> devices of this machine in it, as they were"
+    )
     stated: Topology = Field(description="what the file said")
     topology: Topology = Field(description="the same with what `testbed set` changed since")
 

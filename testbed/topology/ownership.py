@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from testbed.errors import InputError, TestbedError
 from testbed.netlink import message
 from testbed.netlink.channel import Channel
+from testbed.nodes.borrowed import Borrowed, give_back
 from testbed.nodes.named import is_named, name_namespace, names, open_named, remove_name
-from testbed.nodes.namespace import NamespaceNode
+from testbed.nodes.namespace import Keeper, NamespaceNode
+from testbed.nodes.process import end_marked
 from testbed.topology.difference import Changes, changes
 from testbed.topology.journal import Journal, check_name, forget_journal, journalled, locked, read_journal
 from testbed.topology.lab import Lab, build
@@ -77,9 +80,7 @@ def attached(name: str, *, change: bool = False) -> Iterator[Lab]:
         return
     with locked(name), _attached(name) as lab:
         yield lab
-        journal = read_journal(name)
-        assert journal is not None
-        journal.model_copy(update={"topology": lab.topology}).write()
+        _journal(name).model_copy(update={"topology": lab.topology}).write()
 
 
 def labs() -> list[NamedLab]:
@@ -102,20 +103,34 @@ def _build(topology: Topology, operations: list[Operation], name: str, source: s
         topology=topology,
     )
     journal.write()
-    marks = [SetLink(end.node, end.device, {"alias": _mark(name, end.node)}) for end in topology.placed()]
+    marks = [SetLink(*end, {"alias": _mark(name, end.node)}) for end in topology.placed()]
 
     def make(node: str) -> NamespaceNode:
-        made = NamespaceNode.make(node)
+        made = NamespaceNode.make(node, Keeper(name, partial(_record, name, node)))
         made.channel.send([message.set_link("lo", {"alias": _mark(name, node)})])
         name_namespace(made.namespace, namespaces[node])
         return made
 
     try:
         build(topology, [*operations, *marks], make).close()
+        _journal(name).model_copy(update={"status": "up"}).write()
     except BaseException:
         _remove(_existing(name))
         raise
-    journal.model_copy(update={"status": "up"}).write()
+
+
+def _record(name: str, node: str, borrowed: Borrowed) -> None:
+    """Write down what a device of this machine holds, before it is moved into the node."""
+    journal = _journal(name)
+    there = {**journal.borrowed, node: (*journal.borrowed.get(node, ()), borrowed)}
+    journal.model_copy(update={"borrowed": there}).write()
+
+
+def _journal(name: str) -> Journal:
+    journal = read_journal(name)
+    if journal is None:
+        raise TestbedError(f"lab '{name}': its journal is gone")
+    return journal
 
 
 def _change(journal: Journal, topology: Topology, source: str) -> Done:
@@ -158,9 +173,29 @@ def _attached(name: str) -> Iterator[Lab]:
 
 def _remove(lab: NamedLab) -> None:
     """Take away its names, and with them its namespaces; then there is nothing left to find."""
+    end_marked(lab.name)
+    _give_back(lab)
     for namespace in lab.nodes.values():
         remove_name(namespace)
     forget_journal(lab.name)
+
+
+def _give_back(lab: NamedLab) -> None:
+    """Give devices of this machine back as they were; the kernel does it when their node goes, as they are."""
+    try:
+        journal = read_journal(lab.name)
+    except TestbedError:
+        return
+    for node, devices in journal.borrowed.items() if journal else ():
+        namespace = open_named(lab.nodes[node]) if node in lab.nodes else None
+        if namespace is None:
+            continue
+        try:
+            for borrowed in devices:
+                with suppress(TestbedError):  # not moved yet when `up` was killed
+                    give_back(borrowed, namespace)
+        finally:
+            os.close(namespace)
 
 
 def _existing(name: str) -> NamedLab:

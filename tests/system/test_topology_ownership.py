@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,33 @@ def test_what_does_not_exist_is_one_line(name):
         ended = command(*words, check=False)
         assert ended.returncode == 2
         assert ended.stderr.count("\n") == 1
+
+
+PUMPED = """nodes:
+  switch:
+    devices: {tap0: {kind: tap, to: guest:eth0}}
+  guest:
+    pump: {}
+    devices: {eth0: {}}
+"""
+
+
+def carriers_of(mark):
+    """The processes that carry a lab's mark."""
+    wanted = f"TESTBED_LAB={mark}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_labs_own_processes_outlive_up_and_end_with_down(name, tmp_path):
+    file = tmp_path / "pumped.yaml"
+    file.write_text(PUMPED)
+    command("up", str(file), "--name", name)
+    assert len(carriers_of(name)) == 1
+    assert "LOWER_UP" in ip("-n", f"tb-{name}-switch", "link", "show", "tap0")
+    command("down", name)
+    assert carriers_of(name) == []
