@@ -48,6 +48,9 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
             f"at least {_clock(seconds)}, seed {run.seed}, into {folder}"
         )
 
+    def waiting(self, reason: str) -> None:
+        self._say(reason)
+
     def skipped(self, state: str, reason: str) -> None:
         self._say(f"skip {state}: {reason}")
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from testbed.evidence.leaks import leaked_since, take
 from testbed.evidence.machine import this_kernel
+from testbed.evidence.noise import wait_for_quiet
 from testbed.experiments.place import Here, Place
 from testbed.experiments.records import Kernel, Status
 from testbed.experiments.resolve import Resolved
 from testbed.experiments.runner import Observer, Runner, Stop, new_run, reopen
 from testbed.experiments.schedule import Leg, legs
+from testbed.experiments.spec import Protocol
 from testbed.experiments.store import StoredRun
 
 
@@ -63,6 +66,7 @@ def carry_out(
     stop: Stop,
 ) -> Ended:
     """Run `resolved` into a new folder below `results`, or go on with `stored`."""
+    before = take()
     found = {name: _kernel(name) for name in kernels.names} or {platform.release(): this_kernel()}
     if stored:
         writer = reopen(stored, resolved, found)
@@ -71,10 +75,18 @@ def carry_out(
     try:
         plan = kernels.legs(resolved.experiment.protocol.rounds)
         runner = Runner(resolved, plan, _opener(resolved, writer.folder), writer, observer, stop)
+        _wait_for_quiet(resolved.experiment.protocol, observer)
         status = runner.run(stored.rounds() if stored else ())
     finally:
         writer.close()
-    return Ended(writer.folder, status, [*runner.failed, *_unmet_expectations(writer.folder)])
+    failures = [*runner.failed, *leaked_since(before), *_unmet_expectations(writer.folder)]
+    return Ended(writer.folder, status, failures)
+
+
+def _wait_for_quiet(protocol: Protocol, observer: Observer) -> None:
+    limits = {name: limit * 100 for name, limit in protocol.noise.model_dump(exclude_none=True).items()}
+    if limits and protocol.quiet_wait:
+        wait_for_quiet(limits, protocol.quiet_wait, observer.waiting)
 
 
 def _unmet_expectations(folder: Path) -> list[str]:

@@ -28,6 +28,9 @@ class Observer:
     def begun(self, run: Run, folder: Path, rule: StoppingRule, seconds: float) -> None:
         """`seconds` is what the least number of rounds will take."""
 
+    def waiting(self, reason: str) -> None:
+        """The machine is too noisy to begin."""
+
     def skipped(self, state: str, reason: str) -> None: ...
 
     def measuring(self, task: Task) -> None: ...
@@ -253,6 +256,7 @@ class _Bench:
             self._open()
         runner.writer.append(record)
         runner.progress.add(record)
+        runner.failed += [f"round {record.round}, {state.name}: kernel: {f}" for f in record.kernel_faults]
         runner.observer.measured(record, runner.progress)
         return record
 

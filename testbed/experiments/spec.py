@@ -137,6 +137,9 @@ class Protocol(Model):
         None, ge=0, description="of the order; a fresh one is drawn and recorded when absent"
     )
     noise: NoiseLimits = Field(default_factory=NoiseLimits)
+    quiet_wait: float = Field(
+        60, ge=0, description="seconds to wait at most, before the first round, for noise below its limits"
+    )
 
 
 class Experiment(Variation):
