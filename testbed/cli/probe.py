@@ -20,13 +20,13 @@ def probe(json: Annotated[bool, typer.Option("--json", help="For scripts.")] = F
     """
     import json as json_
 
-    from testbed.experiments.readiness import lacking
+    from testbed.experiments.readiness import lacking_or_refused
     from testbed.experiments.resolve import load_experiment, shipped
     from testbed.probing import SECTIONS, find
     from testbed.probing.table import table
 
     found = find()
-    experiments = {name: lacking(load_experiment(name), found) for name in shipped()}
+    experiments = {name: lacking_or_refused(load_experiment(name), found) for name in shipped()}
     if json:
         record = {"capabilities": found.values, "why": found.why, "experiments": experiments}
         typer.echo(json_.dumps(record, indent=1))

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from testbed.capabilities import Capabilities, Value
+from testbed.errors import TestbedError
 from testbed.experiments.resolve import Resolved, ResolvedState
 
 
 def lacking(resolved: Resolved, found: Capabilities) -> dict[str, list[str]]:
     """State -> what it lacks, in words; an empty list where it can run."""
     return {name: found.unmet(needs(state, found.values)) for name, state in resolved.states.items()}
+
+
+def lacking_or_refused(resolved: Resolved, found: Capabilities) -> dict[str, list[str]]:
+    """As `lacking`; a state that lacks nothing is brought up once, and what the kernel refuses added."""
+    lacks = lacking(resolved, found)
+    return {name: reasons or _refusal(resolved.states[name]) for name, reasons in lacks.items()}
 
 
 def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
@@ -24,3 +31,13 @@ def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
     if state.cpus:
         asked["cores"] = f">= {max(max(cpus) for cpus in state.cpus.values()) + 1}"
     return {**asked, **state.requires}
+
+
+def _refusal(state: ResolvedState) -> list[str]:
+    from testbed.experiments.measure import try_state
+
+    try:
+        try_state(state)
+    except TestbedError as error:
+        return [str(error)]
+    return []
