@@ -94,6 +94,40 @@ class Tuple(Record):
     destination_port: int
 
 
+class Tcp(Record):
+    """The flow's TCP_INFO at its end, on the sending side."""
+
+    node: str | None = None
+    tuple: Tuple | None = None
+    congestion: str | None = None
+    rtt_us: int | None = None
+    rttvar_us: int | None = None
+    snd_cwnd: int | None = None
+    snd_wnd: int | None = None
+    retrans: int | None = None
+    reord_seen: int | None = None
+    delivered_ce: int | None = None
+    snd_mss: int | None = None
+    pmtu: int | None = None
+    min_rtt_us: int | None = None
+    delivery_rate: int | None = Field(None, description="bytes a second")
+    pacing_rate: int | None = Field(None, description="bytes a second")
+    bytes_sent: int | None = None
+    bytes_retrans: int | None = None
+    busy_us: int | None = Field(None, description="time with data under way")
+    rwnd_limited_us: int | None = Field(None, description="of it, held back by the receiver's window")
+    sndbuf_limited_us: int | None = Field(None, description="of it, held back by the send buffer")
+    samples: list[TcpSample] = Field(default_factory=list)
+
+
+class Softnet(Record):
+    """Differences of /proc/net/softnet_stat over the round, all CPUs of the machine."""
+
+    processed: int = 0
+    dropped: int = Field(0, description="packets that found a CPU's backlog full")
+    time_squeeze: int = Field(0, description="times that net_rx_action ran out of budget or time")
+
+
 class Udp(Record):
     packets: int
     lost: int
@@ -143,6 +177,10 @@ class Workload(Record):
     latency_us: dict[str, float] = Field(default_factory=dict, description="name -> microseconds")
     transactions_per_second: float | None = Field(None, description="request/response pairs")
     udp: Udp | None = None
+    tcp: Tcp | None = Field(None, description="the flow's TCP_INFO as the tool itself reports it")
+    cores: dict[str, CoreUse] = Field(
+        default_factory=dict, description="`source net`, `source app`...: as the tool itself reports them"
+    )
     flows: list[FlowFigures] = Field(default_factory=list, description="where there are several")
     fairness: float | None = Field(None, description="Jain's index of the flows that are measured, 1 is fair")
     sockets: Sockets | None = None
@@ -159,40 +197,6 @@ class TcpSample(Record):
     snd_wnd: int | None = None
     retrans: int | None = None
     delivery_rate: int | None = Field(None, description="bytes a second")
-
-
-class Tcp(Record):
-    """The flow's TCP_INFO at its end, on the sending side."""
-
-    node: str | None = None
-    tuple: Tuple | None = None
-    congestion: str | None = None
-    rtt_us: int | None = None
-    rttvar_us: int | None = None
-    snd_cwnd: int | None = None
-    snd_wnd: int | None = None
-    retrans: int | None = None
-    reord_seen: int | None = None
-    delivered_ce: int | None = None
-    snd_mss: int | None = None
-    pmtu: int | None = None
-    min_rtt_us: int | None = None
-    delivery_rate: int | None = Field(None, description="bytes a second")
-    pacing_rate: int | None = Field(None, description="bytes a second")
-    bytes_sent: int | None = None
-    bytes_retrans: int | None = None
-    busy_us: int | None = Field(None, description="time with data under way")
-    rwnd_limited_us: int | None = Field(None, description="of it, held back by the receiver's window")
-    sndbuf_limited_us: int | None = Field(None, description="of it, held back by the send buffer")
-    samples: list[TcpSample] = Field(default_factory=list)
-
-
-class Softnet(Record):
-    """Differences of /proc/net/softnet_stat over the round, all CPUs of the machine."""
-
-    processed: int = 0
-    dropped: int = Field(0, description="packets that found a CPU's backlog full")
-    time_squeeze: int = Field(0, description="times that net_rx_action ran out of budget or time")
 
 
 class Noise(Record):

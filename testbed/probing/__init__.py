@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from testbed.capabilities import Capabilities
-from testbed.probing import devices, kernel, tools
+from testbed.probing import devices, devmem, kernel, tools
 
 SECTIONS = {
     "kernel": kernel.FINDERS,
     "link kinds (bytes)": devices.LINK_FINDERS,
     "queueing disciplines": devices.QDISC_FINDERS,
     "tools": tools.FINDERS,
+    "sending from device memory": devmem.FINDERS,
 }
 """Finders by the name that can stand before the first dot, under the titles that `probe` shows."""
 

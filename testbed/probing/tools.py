@@ -49,7 +49,6 @@ _PROGRAMS: dict[str, tuple[list[str], str]] = {
     "clang": (["clang", "--version"], "clang"),
     "qemu": (["qemu-system-x86_64", "--version"], "qemu-system-x86"),
     "vng": (["vng", "--version"], "virtme-ng"),
-    "kperf": (["kperf", "--version"], "none: build it from its source"),
     "chromium": (["chromium", "--version"], "chromium"),
 }
 

@@ -17,8 +17,8 @@ from testbed.workloads.listening import listens
 from testbed.workloads.tool import Hooks, Options, Outcome
 
 STARTED = b"started\n"
-_READY_S = 10.0  # for both ends to load and the server to listen
-_SETTLE_S = 3.0  # between the first end of a process and the last
+_READY_S = patience(10.0)  # for both ends to load and the server to listen
+_SETTLE_S = patience(3.0)  # between the first end of a process and the last
 _FAILED_S = 0.3  # the same where the test has not begun: the other end may have a word to say
 
 
@@ -38,7 +38,8 @@ class Flow:
     The client waits for a line on stdin. One that omits the first seconds by
     itself is told at once, and writes `started` when its test starts; another
     is told when the omitted seconds are over. `serves_on` says that the server
-    does not end by itself. `around` is entered before the processes start.
+    does not end by itself. `around` is entered before the processes start. `beside`
+    is a second such server, in the client's node.
     """
 
     options: Options
@@ -49,6 +50,7 @@ class Flow:
     suffix: str = "txt"
     omits: bool = True
     serves_on: bool = False
+    beside: Sequence[str] = ()
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -57,6 +59,18 @@ class _Running:
     flow: Flow
     client: Member
     server: Member
+    beside: Member | None = None
+
+    def endless(self) -> list[Member]:
+        """Its processes that do not end by themselves."""
+        servers = [self.server] if self.flow.serves_on else []
+        return servers + ([self.beside] if self.beside else [])
+
+    def listeners(self) -> list[tuple[str, Member]]:
+        """Node and process of its servers."""
+        options = self.flow.options
+        beside = [(options.from_, self.beside)] if self.beside else []
+        return [(options.to, self.server), *beside]
 
     def begun(self) -> bool:
         return self.client.ended is not None or self.client.output.startswith(STARTED)
@@ -123,7 +137,12 @@ def _start(crew: Crew, lab: Lab, flow: Flow, cpus: Mapping[str, Collection[int]]
     client = crew.start(
         lab.nodes[options.from_], flow.client, role="client", cpus=cpus.get(options.from_), talk=True
     )
-    return _Running(flow, client, server)
+    beside = None
+    if flow.beside:
+        beside = crew.start(
+            lab.nodes[options.from_], flow.beside, role="beside", cpus=cpus.get(options.from_)
+        )
+    return _Running(flow, client, server, beside)
 
 
 def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> str | None:
@@ -152,7 +171,7 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
                 one.client.tell(b"go\n")
     duration = max(one.flow.options.duration for one in running)
     crew.wait_for_end(
-        [one.server for one in running if one.flow.serves_on], start + omit + duration + patience, _SETTLE_S
+        [member for one in running for member in one.endless()], start + omit + duration + patience, _SETTLE_S
     )
     if any(client.killed for client in clients) and not any(_failed(client) for client in clients):
         return f"client: no result {patience:g} s after the end of the test, killed"
@@ -161,20 +180,19 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
 
 def _wait_until_ready(crew: Crew, running: Sequence[_Running], lab: Lab) -> str | None:
     """Wait for every server to listen, or for a process to end; what is missing after the time for it."""
-    waiting = list(running)
+    waiting = [(node, member, one.flow.port) for one in running for node, member in one.listeners()]
 
     def ready() -> bool:
-        one = waiting[-1]
-        while lab.nodes[one.flow.options.to].call(listens, one.server.process.pid, one.flow.port):
+        while waiting:
+            node, member, port = waiting[-1]
+            if not lab.nodes[node].call(listens, member.process.pid, port):
+                return _fallen(crew.members)
             waiting.pop()
-            if not waiting:
-                return True
-            one = waiting[-1]
-        return _fallen(crew.members)
+        return True
 
     if crew.wait_until(ready, time.monotonic() + _READY_S, silent=True):
         return None
-    return f"server: port {waiting[-1].flow.port} does not listen after {_READY_S:g} s"
+    return f"server: port {waiting[-1][2]} does not listen after {_READY_S:g} s"
 
 
 def _fallen(members: Sequence[Member]) -> bool:

@@ -1,9 +1,10 @@
 """Becomes a command when told to: reads one line from stdin, then executes its arguments.
 
-    python -I -S when_told.py COMMAND ARGUMENT...
+    python -I -S when_told.py [--join-stderr] COMMAND ARGUMENT...
 
 It lets a program that starts its test at once take part in a common start. End
 of file in place of the line means that nobody waits for the result any more.
+With --join-stderr what the command writes to stderr comes out on stdout.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import os
 import sys
 
 if __name__ == "__main__":
+    command = sys.argv[1:]
+    if command[0] == "--join-stderr":
+        os.dup2(1, 2)
+        command = command[1:]
     # Unbuffered: what follows the line on stdin belongs to the command.
     if os.read(0, 1):
-        os.execvp(sys.argv[1], sys.argv[1:])
+        os.execvp(command[0], command)

@@ -1,0 +1,131 @@
+"""kperf: a client that orchestrates a flow between two kperf servers, from device memory where asked."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from testbed.errors import MissingCapability
+from testbed.experiments.records import Workload
+from testbed.topology.lab import Lab
+from testbed.workloads import when_told
+from testbed.workloads.flow import Flow, destination, run_flows, source_address
+from testbed.workloads.kperf_result import read
+from testbed.workloads.tool import Hooks, Options, Outcome
+from testbed.workloads.units import Bytes, Port
+from testbed.yamlfile import mistake
+
+CLIENT, SERVER = "kperf-client", "kperf-server"
+HOW_TO_GET = (
+    "build github.com/facebookexperimental/kperf, and put its programs client and server "
+    f"into PATH as {CLIENT} and {SERVER}"
+)
+
+
+class KperfOptions(Options):
+    """One kperf test of one flow or several. What is not given is kperf's default."""
+
+    tool: Literal["kperf"] = "kperf"
+    port: Port = Field(18323, description="where both servers listen (--src-svc, --dst-svc)")
+    devmem_tx: bool = Field(False, description="send from device memory (--devmem-tx)")
+    tx_memory: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="MiB of the sender's dmabuf (--dmabuf-tx-size-mb)"
+    )
+    zerocopy: bool = Field(False, description="send with MSG_ZEROCOPY (--msg-zerocopy)")
+    length: Annotated[Bytes, Field(ge=1)] | None = Field(None, description="bytes of a write (--write-size)")
+    receive_length: Annotated[Bytes, Field(ge=1)] | None = Field(
+        None, description="bytes of a read (--read-size)"
+    )
+    streams: int = Field(1, ge=1, description="connections (-n)")
+    pin_offset: int = Field(
+        0, ge=0, description="CPUs from the one that serves a flow to its worker's (--pin-off)"
+    )
+    congestion: str | None = Field("cubic", description="congestion control (--tcp-cc)")
+    args: list[str] = Field(default_factory=list, description="further options of the client")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> KperfOptions:
+        if self.omit:
+            raise mistake("kperf counts from its first byte: omit must be 0", "omit")
+        if self.duration != int(self.duration):
+            raise mistake(f"kperf takes whole seconds, got {self.duration:g}", "duration")
+        return self
+
+
+def client_options(options: KperfOptions, source: str, target: str) -> list[str]:
+    """The client's command line, without the command."""
+    named = {
+        "--src": source,
+        "--dst": target,
+        "--src-svc": options.port,
+        "--dst-svc": options.port,
+        "--time": int(options.duration),
+        "--num-connections": options.streams,
+        "--tcp-cc": options.congestion,
+        "--write-size": options.length,
+        "--read-size": options.receive_length,
+        "--pin-off": options.pin_offset or None,
+        "--dmabuf-tx-size-mb": options.tx_memory,
+    }
+    flags = {"--devmem-tx": options.devmem_tx, "--msg-zerocopy": options.zerocopy}
+    given = [word for name, value in named.items() if value is not None for word in (name, f"{value}")]
+    return [*given, *(name for name, wanted in flags.items() if wanted), *options.args]
+
+
+def missing_programs() -> list[str]:
+    """kperf's programs that are not in PATH."""
+    return [program for program in (CLIENT, SERVER) if shutil.which(program) is None]
+
+
+class Kperf:
+    """See workloads/tool.py: Tool."""
+
+    name = "kperf"
+    options: type[Options] = KperfOptions
+
+    def version(self) -> str:
+        """kperf has no version. MissingCapability where its programs are not in PATH."""
+        if missing := missing_programs():
+            raise MissingCapability(f"kperf: {' and '.join(missing)} not in PATH ({HOW_TO_GET})")
+        return "unversioned"
+
+    def run(
+        self,
+        lab: Lab,
+        options: KperfOptions,
+        *,
+        cpus: Mapping[str, Collection[int]],
+        hooks: Hooks,
+        raw: Path,
+        raw_name: str,
+    ) -> Outcome:
+        """One test, between a server in each of the two nodes."""
+        self.version()
+        flow = self.flow(lab, options)
+        (outcome,) = run_flows(lab, [flow], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
+        return outcome
+
+    def flow(self, lab: Lab, options: KperfOptions) -> Flow:
+        """What to start for `options`, and how to read what it prints."""
+        target = destination(lab, options)
+        client = [CLIENT, *client_options(options, source_address(lab, options, target), target)]
+        server = [SERVER, "--no-daemon", "--port", str(options.port)]
+        workload = Workload(
+            tool=self.name, client_argv=client, server_argv=server, congestion=options.congestion
+        )
+        told = [sys.executable, "-I", "-S", str(Path(when_told.__file__)), "--join-stderr"]
+        return Flow(
+            options=options,
+            client=[*told, *client],
+            server=server,
+            beside=server,
+            port=options.port,
+            read=lambda output, _: read(workload, output),
+            omits=False,
+            serves_on=True,
+        )

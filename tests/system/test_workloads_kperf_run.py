@@ -1,0 +1,49 @@
+"""kperf driven in real namespaces, by stand-ins of its programs that connect as they do and print its layout."""
+
+import sys
+
+import pytest
+from workload_lab import run
+
+from testbed.errors import MissingCapability
+from testbed.workloads.kperf import CLIENT, SERVER
+
+SERVES = """
+import socket, sys
+port = int(sys.argv[sys.argv.index("--port") + 1])
+server = socket.create_server(("::", port), family=socket.AF_INET6)
+while True:
+    server.accept()[0].close()
+"""
+ORCHESTRATES = """
+import socket, sys
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+for end in ("--src", "--dst"):
+    socket.create_connection((given[end], int(given["--src-svc"]))).close()
+for section in ("Source", "Target"):
+    print(f"client: == {section}", file=sys.stderr)
+    print("client:   Tx  8.000 Gbps (1000000000 bytes in 1000000 usec)", file=sys.stderr)
+    print("client:   Rx  8.000 Gbps (1000000000 bytes in 1000000 usec)", file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    for name, code in ((SERVER, SERVES), (CLIENT, ORCHESTRATES)):
+        program = tmp_path / name
+        program.write_text(f"#!{sys.executable}\n{code}")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin")
+
+
+def test_a_server_in_each_node_and_the_client_between_them(tmp_path, programs):
+    outcome = run(tmp_path, tool="kperf")
+    assert outcome.reason is None
+    assert outcome.workload.bits_per_second == 8e9
+    assert outcome.workload.client_argv[:5] == [CLIENT, "--src", "fd01::1", "--dst", "fd01::2"]
+
+
+def test_without_its_programs_it_says_how_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+    with pytest.raises(MissingCapability, match=r"kperf-client and kperf-server not in PATH \(build github"):
+        run(tmp_path, tool="kperf")
