@@ -77,21 +77,25 @@ def noise(before: Reading, after: Reading) -> Noise:
     return Noise(
         cpu_pressure=waited,
         steal=100 * (after.stolen_s - before.stolen_s) / cpu_seconds,
-        foreign=100 * sum(used(before.others, after.others).values()) / seconds,
+        foreign=100 * used_s(before.others, after.others) / seconds,
     )
 
 
-def used(before: Mapping[int, Task], after: Mapping[int, Task]) -> dict[str, float]:
-    """CPU seconds that each program used between the two, by its name."""
-    found: dict[str, float] = {}
-    for pid, task in after.items():
-        old = before.get(pid)
-        spent = task.used_s - (old.used_s if old else 0.0)
-        # A child that ended meanwhile brings its parent what it had used before, too.
-        spent -= sum(gone.used_s for gone in before.values() if gone.parent == pid and gone.pid not in after)
-        if spent > 0:
-            found[task.name] = found.get(task.name, 0.0) + spent
-    return found
+def used_s(before: Mapping[int, Task], after: Mapping[int, Task]) -> float:
+    """CPU seconds of these processes between the two.
+
+    All sums, no differences by process: what a process used moves to the one
+    that waits for its end, which need not be its parent. One that nobody waits
+    for takes its time with it, so this is rather too little than too much.
+    """
+    return max(0.0, sum(task.used_s for task in after.values()) - sum(t.used_s for t in before.values()))
+
+
+def busiest(before: Mapping[int, Task], after: Mapping[int, Task], most: int = 3) -> list[str]:
+    """The names of the processes there at both moments that used most between them."""
+    spent = {pid: after[pid].used_s - task.used_s for pid, task in before.items() if pid in after}
+    ranked = sorted((pid for pid in spent if spent[pid] > 0), key=lambda pid: -spent[pid])
+    return list(dict.fromkeys(after[pid].name for pid in ranked))[:most]
 
 
 def wait_for_quiet(
@@ -113,9 +117,8 @@ def wait_for_quiet(
         figures = ", ".join(
             f"{name} {getattr(found, name):.0f}% (limit {limits[name]:.0f}%)" for name in loud
         )
-        programs = used(before.others, after.others)
-        busiest = sorted(programs, key=lambda name: -programs[name])[:3]
-        tell(
+        programs = ", ".join(busiest(before.others, after.others)) or "many short ones"
+        tell(f"waiting for a quiet machine: {figures}; busiest: {programs}")
             f"waiting for a quiet machine: {figures}; busiest: {', '.join(busiest) or 'none of ours to see'}"
         )
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from testbed.evidence.noise import Reading, noise, pressure, used
+from testbed.evidence.noise import Reading, busiest, noise, pressure, used_s
 from testbed.evidence.processes import Task, family, parse_stat
 
 STAT = (
@@ -33,14 +33,31 @@ def test_family_is_the_process_and_all_below_it():
 def test_cpu_of_others_is_what_they_used_between_the_readings():
     before = {5: Task(5, 1, "cc", 2.0, 0)}
     after = {5: Task(5, 1, "cc", 3.5, 0), 6: Task(6, 1, "ld", 0.25, 1)}
-    assert used(before, after) == {"cc": 1.5, "ld": 0.25}
+    assert used_s(before, after) == pytest.approx(1.75)
 
 
-def test_child_that_ended_is_not_counted_twice():
-    """Its parent's time grows by all the child ever used, of which a part lies before the first reading."""
-    before = {5: Task(5, 1, "make", 1.0, 0), 6: Task(6, 5, "cc", 4.0, 0)}
-    after = {5: Task(5, 1, "make", 1.0 + 4.5, 0)}
-    assert used(before, after) == {"make": pytest.approx(0.5)}
+def test_what_an_ended_process_had_used_before_is_not_counted_again():
+    """Its time, the part before the first reading too, moves to whoever waited for it, here not its parent."""
+    before = {
+        1: Task(1, 0, "init", 9.0, 0),
+        5: Task(5, 1, "make", 1.0, 0),
+        6: Task(6, 5, "sh", 0.1, 0),
+        7: Task(7, 6, "cc", 4.0, 0),
+    }
+    after = {1: Task(1, 0, "init", 9.0 + 4.5, 0), 5: Task(5, 1, "make", 1.0 + 0.1, 0)}
+    assert used_s(before, after) == pytest.approx(0.5)
+
+
+def test_process_that_nobody_waited_for_gives_no_negative_time():
+    assert used_s({5: Task(5, 1, "cc", 2.0, 0)}, {}) == 0.0
+
+
+def test_busiest_are_named_once_each():
+    before = {pid: Task(pid, 1, name, 0.0, 0) for pid, name in ((5, "cc"), (6, "cc"), (7, "idle"), (8, "ld"))}
+    after = {
+        pid: Task(pid, 1, before[pid].name, used, 0) for pid, used in ((5, 1.0), (6, 3.0), (7, 0.0), (8, 2.0))
+    }
+    assert busiest(before, after) == ["cc", "ld"]
 
 
 def test_percentages_are_of_the_time_between():
