@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.links.kind import End
 from testbed.topology.held import Held, differences
-from testbed.topology.settings import LINK_SETTINGS, Settings
+from testbed.topology.settings import AT_CREATION, LINK_SETTINGS, Settings
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,12 @@ def compare(end: End, asked: Settings, held: Held) -> list[Row]:
     rows = [
         Row(str(end), name, link.get(name), held.values.get(name), name in wrong) for name in LINK_SETTINGS
     ]
+    rows += [
+        Row(str(end), name, getattr(asked, name), held.values.get(name), name in wrong)
+        for name in AT_CREATION
+        if getattr(asked, name) is not None
+    ]
+    rows += _tuned(end, asked, held, wrong)
     addresses = [str(address) for address in asked.addresses] or None
     rows.append(
         Row(str(end), "addresses", addresses, [str(held) for held in held.addresses], "addresses" in wrong)
@@ -37,6 +43,28 @@ def compare(end: End, asked: Settings, held: Held) -> list[Row]:
         different = differences(Settings(features={name: on}), held)
         rows.append(Row(str(end), name, on, different[0].held if different else on, bool(different)))
     return rows
+
+
+def _tuned(end: End, asked: Settings, held: Held, wrong: set[str]) -> Iterator[Row]:
+    """Qdisc, steering and threads, where they are asked for."""
+    summary = held.summary()
+    if asked.qdisc is not None:
+        wanted = [asked.qdisc.kind, *(f"{k} {v}" for k, v in asked.qdisc.options().items())]
+        there = [str(summary["qdisc"]), *(f"{k} {v}" for k, v in summary["qdisc_options"].items())]
+        yield Row(str(end), "qdisc", wanted, there, "qdisc" in wrong)
+    for name in ("rps_cpus", "xps_cpus"):
+        cpus = getattr(asked, name)
+        if cpus is not None:
+            yield Row(str(end), name, [str(cpu) for cpu in cpus], _queues(summary[name]), name in wrong)
+    if asked.threaded is not None:
+        yield Row(str(end), "threaded", asked.threaded, summary["threaded"], "threaded" in wrong)
+
+
+def _queues(cpus: list[list[int]]) -> list[str]:
+    """The CPUs of all queues where they are the same, else queue by queue."""
+    if all(queue == cpus[0] for queue in cpus):
+        return [str(cpu) for cpu in cpus[0]] if cpus else []
+    return [f"{number}: {' '.join(map(str, queue)) or 'none'}" for number, queue in enumerate(cpus)]
 
 
 def as_text(rows: Iterable[Row]) -> str:
@@ -59,4 +87,4 @@ def _word(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)

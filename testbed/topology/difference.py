@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from testbed.links.kind import End
-from testbed.topology.settings import Settings
+from testbed.topology.settings import AT_CREATION, Settings
 from testbed.topology.spec import Placed, Topology
 
 
@@ -51,11 +51,12 @@ def _structure(old: Topology, new: Topology) -> str | None:
         if node not in old.nodes:
             return f"node {node} is new"
         was, now = old.nodes[node], new.nodes[node]
-        if was.routes != now.routes:
-            return f"{node}: its routes changed"
+        for name in ("routes", "neighbours"):
+            if getattr(was, name) != getattr(now, name):
+                return f"{node}: its {name} changed"
         if was.sysctls.keys() - now.sysctls.keys():
             return f"{node}: a sysctl is not stated any more, and its first value is not known"
-        own = set(type(was).model_fields) - {"devices", "routes", "sysctls"}
+        own = set(type(was).model_fields) - {"devices", "routes", "neighbours", "sysctls"}
         if any(getattr(was, name) != getattr(now, name) for name in own):
             return f"{node}: what it is changed"
     before, after = old.placed(), new.placed()
@@ -73,7 +74,7 @@ def _link_change(end: End, was: Placed, now: Placed) -> str | None:
     if (was.kind, was.stated_by) != (now.kind, now.stated_by):
         return f"{end}: its link changed"
     own = set(type(now.config).model_fields) - set(Settings.model_fields)
-    for name in sorted(own):
+    for name in [*AT_CREATION, *sorted(own)]:
         if getattr(was.config, name) != getattr(now.config, name):
             return f"{end}: {name} changed, which is fixed when the link is made"
     return None

@@ -181,7 +181,7 @@ def _remove(lab: NamedLab) -> None:
 
 
 def _give_back(lab: NamedLab) -> None:
-    """Give devices of this machine back as they were; the kernel does it when their node goes, as they are."""
+    """Give back devices of this machine as they were. The kernel would do it too, but as they are."""
     try:
         journal = read_journal(lab.name)
     except TestbedError:

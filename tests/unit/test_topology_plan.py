@@ -66,3 +66,37 @@ def test_a_device_comes_up_with_its_addresses_on():
     address = words.index("router: address add 10.1.0.2/24 dev veth0")
     assert address < words.index("router: link set veth0 up")
     assert first(steps(), SetUp, "router") > first(steps(), CreateLink)
+
+
+BRIDGE = """nodes:
+  switch:
+    devices:
+      vx0: {kind: vxlan, id: 7, remote: 10.1.0.9, dev: br0, gso_max_size: 70000}
+      br0: {kind: bridge, ports: [port0], gso_max_size: 131072, addresses: [10.1.0.1/24]}
+      port0: {kind: veth, peer: client:veth0, mtu: 1600}
+  client: {}
+"""
+
+
+def test_lower_before_upper_and_enslave_before_limits():
+    words = [str(operation) for operation in steps(BRIDGE) if operation.node == "switch"]
+    port, bridge, enslaved, limited, tunnel = (
+        next(i for i, word in enumerate(words) if part in word)
+        for part in (
+            "link add port0",
+            "link add br0",
+            "port0 master br0",
+            "set br0 gso_max_size",
+            "link add vx0",
+        )
+    )
+    assert port < bridge < enslaved < limited < tunnel
+    ups = [word.split()[-2] for word in words if word.endswith(" up")]
+    assert ups.index("port0") < ups.index("br0") < ups.index("vx0")
+
+
+def test_threads_come_after_up_and_the_qdisc_before():
+    text = ROUTER.replace("mtu: 1442", "mtu: 1442, threaded: on, qdisc: fq, rps_cpus: [1]")
+    kinds = [type(o).__name__ for o in steps(text) if o.node == "client"]
+    order = ["SetQdisc", "SetSteering", "SetUp", "SetThreaded"]
+    assert [kind for kind in kinds if kind in order] == order
