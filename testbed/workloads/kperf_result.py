@@ -18,7 +18,8 @@ _TCP_NAMES = re.compile(r"\bTCP((?: \w+)+)\s*$")
 _NUMBERS = re.compile(r"(?:^|:)((?:\s+\d+)+)\s*$")
 _CPU = re.compile(
     r"(?P<which>net |app |)CPU\s*\d+: usr:\s*(?P<user>[\d.]+)% sys:\s*(?P<system>[\d.]+)%"
-    r" idle:\s*(?P<idle>[\d.]+)% iow:\s*(?P<iowait>[\d.]+)% irq:\s*(?P<irq>[\d.]+)% sirq:\s*(?P<softirq>[\d.]+)%"
+    r" idle:\s*(?P<idle>[\d.]+)% iow:\s*(?P<iowait>[\d.]+)% irq:\s*(?P<irq>[\d.]+)%"
+    r" sirq:\s*(?P<softirq>[\d.]+)%"
 )
 # kperf's names -> ours.
 _TCP = {

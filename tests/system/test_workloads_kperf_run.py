@@ -1,4 +1,4 @@
-"""kperf driven in real namespaces, by stand-ins of its programs that connect as they do and print its layout."""
+"""kperf in real namespaces, by stand-ins of its programs that connect and print as they do."""
 
 import sys
 
