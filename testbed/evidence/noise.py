@@ -119,8 +119,6 @@ def wait_for_quiet(
         )
         programs = ", ".join(busiest(before.others, after.others)) or "many short ones"
         tell(f"waiting for a quiet machine: {figures}; busiest: {programs}")
-            f"waiting for a quiet machine: {figures}; busiest: {', '.join(busiest) or 'none of ours to see'}"
-        )
 
 
 def pressure(text: str) -> float | None:

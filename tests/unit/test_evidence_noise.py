@@ -37,7 +37,7 @@ def test_cpu_of_others_is_what_they_used_between_the_readings():
 
 
 def test_what_an_ended_process_had_used_before_is_not_counted_again():
-    """Its time, the part before the first reading too, moves to whoever waited for it, here not its parent."""
+    """Its time, the part before the first reading too, moves to who waited for it, here not its parent."""
     before = {
         1: Task(1, 0, "init", 9.0, 0),
         5: Task(5, 1, "make", 1.0, 0),
