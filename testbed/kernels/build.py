@@ -265,6 +265,8 @@ def _environment() -> dict[str, str]:
         "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
         "KBUILD_BUILD_VERSION": "1",
         "CCACHE_DIR": str(store.cache() / "ccache"),
+        # A file that is not in the cache is not preprocessed once more for it.
+        "CCACHE_DEPEND": "1",
     }
 
 

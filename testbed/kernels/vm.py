@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from testbed import slowness
 from testbed.errors import InputError
 from testbed.kernels import console, pinning, qemu, ways
 from testbed.kernels.agent import Agent, Channel, GuestLost
@@ -213,7 +214,8 @@ class Vm:
         place = self.folder / f"{self._commands:04}"
         place.mkdir()
         held = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
-        held |= {"TESTBED_RESULTS": str(self.folder), "TESTBED_KERNEL": self.kernel.name, **(env or {})}
+        held |= {"TESTBED_RESULTS": str(self.folder), "TESTBED_KERNEL": self.kernel.name}
+        held |= {slowness.VARIABLE: f"{self.slowdown:g}", **(env or {})}
         words = ["exec", "env", "-i", *(f"{key}={value}" for key, value in held.items()), *argv]
         text = f"cd {shlex.quote(str(cwd or Path.cwd()))} || exit 126\n{shlex.join(words)}\n"
         (place / "run").write_text(text)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from testbed.errors import TestbedError
 from testbed.netlink.message import NLM_F_ACK, Request, attributes
 from testbed.netlink.namespaces import entered
+from testbed.slowness import scaled
 
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_MULTI, NLM_F_CAPPED, NLM_F_ACK_TLVS, NLM_F_DUMP_INTR = 0x2, 0x100, 0x200, 0x10
@@ -21,7 +22,7 @@ SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
 # Few enough that an error for every message of a batch fits the receive buffer.
 BATCH_MESSAGES = 100
 BATCH_BYTES = 64 * 1024
-TIMEOUT_S = 10.0
+TIMEOUT_S = scaled(10.0)
 
 _HEADER = struct.Struct("=IHHII")
 

@@ -21,6 +21,7 @@ from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
+from testbed.slowness import scaled
 from testbed.topology.comparison import Row, compare
 from testbed.topology.execution import Execution
 from testbed.topology.held import Difference, Held, differences, read_counters, read_held
@@ -32,7 +33,7 @@ from testbed.topology.settings import Settings
 from testbed.topology.spec import Placed, Topology
 from testbed.yamlfile import did_you_mean
 
-READY_TIMEOUT_S = 5.0
+READY_TIMEOUT_S = scaled(5.0)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ import psutil
 
 from testbed.experiments.records import ProcessUse
 from testbed.nodes.node import Ended, Node, Process
+from testbed.slowness import scaled
 
 _POLL_S = 0.002  # between two looks at something that tells nobody when it changes
-_EXIT_S = patience(5.0)  # from a process's last output to its end
+_EXIT_S = scaled(5.0)  # from a process's last output to its end
 
 
 class Member:

@@ -11,14 +11,15 @@ from pathlib import Path
 
 from testbed.errors import InputError
 from testbed.experiments.records import Workload
+from testbed.slowness import scaled
 from testbed.topology.lab import Lab
 from testbed.workloads.crew import Crew, Member
 from testbed.workloads.listening import listens
 from testbed.workloads.tool import Hooks, Options, Outcome
 
 STARTED = b"started\n"
-_READY_S = patience(10.0)  # for both ends to load and the server to listen
-_SETTLE_S = patience(3.0)  # between the first end of a process and the last
+_READY_S = scaled(10.0)  # for both ends to load and the server to listen
+_SETTLE_S = scaled(3.0)  # between the first end of a process and the last
 _FAILED_S = 0.3  # the same where the test has not begun: the other end may have a word to say
 
 
@@ -149,7 +150,7 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
     """Take the flows from their start to their end; a reason that none of their processes would give."""
     clients = [one.client for one in running]
     omitting = [one for one in running if one.flow.omits]
-    patience = max(one.flow.options.timeout for one in running)
+    patience = scaled(max(one.flow.options.timeout for one in running))
     omit = max((one.flow.options.omit for one in omitting), default=0.0)
 
     trouble = _wait_until_ready(crew, running, lab)
