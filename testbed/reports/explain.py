@@ -187,10 +187,9 @@ def _mss(record: Round, family: int, options: int, mtu: int | None) -> int | Non
 
 
 def _write(options: Mapping[str, Any]) -> int | None:
-    from testbed.workloads.units import parse_bytes
-
-    if options.get("length") is not None:
-        return parse_bytes(options["length"])
+    """Bytes that the application hands to the kernel at a time, None where that is not recorded."""
+    if isinstance(options.get("length"), int):
+        return int(options["length"])
     return IPERF3_WRITE if options.get("tool") == "iperf3" else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from testbed.experiments.records import Round, Run
-from testbed.reports.metrics import METRICS, size_of
+from testbed.reports.metrics import figures, size_of
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,13 @@ class StateRounds:
         if record.packet_sizes:
             self.with_sizes.append(index)
         self.example = self.example or record
-        for metric in METRICS:
-            for name, value in metric.read(record):
-                if value is not None:
-                    column = self.columns.get(name)
-                    if column is None:
-                        column = self.columns[name] = Column()
-                        units[name] = metric.unit
-                    column.indices.append(index)
-                    column.values.append(value)
+        for name, unit, value in figures(record):
+            column = self.columns.get(name)
+            if column is None:
+                column = self.columns[name] = Column()
+                units[name] = unit
+            column.indices.append(index)
+            column.values.append(value)
 
 
 @dataclass

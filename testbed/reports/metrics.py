@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from sys import intern
@@ -10,6 +9,7 @@ from sys import intern
 from testbed.experiments.records import PacketSize, Round
 
 Figures = Iterable[tuple[str, float | None]]
+Sides = dict[str, list[tuple[PacketSize, int]]]  # `NODE:DEVICE rx` -> rows, and their packets that count
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,14 @@ class Metric:
 
     unit: str
     read: Callable[[Round], Figures]
+
+
+@dataclass(frozen=True)
+class SideMetric:
+    """The same, read from what the sides of the devices saw."""
+
+    unit: str
+    read: Callable[[Sides], Figures]
 
 
 def bits_per_second(record: Round) -> Figures:
@@ -99,28 +107,30 @@ def tcp_sizes(record: Round) -> Figures:
         yield intern(f"tcp.{name}"), getattr(record.tcp, name, None)
 
 
-def packet_sizes(record: Round) -> Figures:
+def packet_sizes(sides: Sides) -> Figures:
     """`NODE:DEVICE rx SIZE`: packets of each exact size in the measured seconds."""
-    packets: dict[str, int] = defaultdict(int)
-    for row, count in window(record):
-        packets[intern(f"{row.node}:{row.device} {row.direction} {row.size}")] += count
-    return packets.items()
+    for side, rows in sides.items():
+        packets: dict[int, int] = {}
+        for row, count in rows:
+            packets[row.size] = packets.get(row.size, 0) + count
+        for size, count in packets.items():
+            yield intern(f"{side} {size}"), count
 
 
-def packet_shape(record: Round) -> Figures:
+def packet_shape(sides: Sides) -> Figures:
     """`NODE:DEVICE rx mean_size` and `largest_size`: of the packets of the measured seconds."""
-    for side, rows in _sides(record).items():
+    for side, rows in sides.items():
         count = sum(packets for _, packets in rows)
         yield intern(f"{side} mean_size"), sum(row.size * packets for row, packets in rows) / count
         yield intern(f"{side} largest_size"), max(row.size for row, _ in rows)
 
 
-def frags(record: Round) -> Figures:
+def frags(sides: Sides) -> Figures:
     """`NODE:DEVICE tx frags`: mean frags of the packets that carry any, where the collector sees them.
 
     `frags_low` and `frags_high` are what 5% of these packets stay at or below, and 95%.
     """
-    for side, rows in _sides(record).items():
+    for side, rows in sides.items():
         held = sorted((row.nr_frags, packets) for row, packets in rows if row.nr_frags)
         if held:
             count = sum(packets for _, packets in held)
@@ -149,36 +159,57 @@ METRICS = (
     Metric("bytes", transferred),
     Metric("us", measured),
     Metric("segments", retransmits),
-    Metric("segments/GB", retransmits_per_gb),
-    Metric("1/s", transactions),
-    Metric("", fairness),
     Metric("CPU s/GB", cpu_per_gb),
-    Metric("CPU s/GB", process_cpu_per_gb),
     Metric("%", cpu_shares),
     Metric("us", latency),
     Metric("us", tcp_times),
     Metric("", tcp_state),
     Metric("bytes", tcp_sizes),
-    Metric("packets", packet_sizes),
-    Metric("bytes", packet_shape),
-    Metric("frags", frags),
     Metric("packets", drops),
     Metric("lines", kernel_log),
     Metric("s", overhead),
 )
+# The same, of what each side of each device saw.
+SIDE_METRICS = (
+    SideMetric("packets", packet_sizes),
+    SideMetric("bytes", packet_shape),
+    SideMetric("frags", frags),
+)
 
 
-def window(record: Round) -> Iterator[tuple[PacketSize, int]]:
-    """The round's packet sizes with their packets in the measured seconds, those without any left out.
+def figures(record: Round) -> Iterator[tuple[str, str, float]]:
+    """Every figure of a round that is known: (name, unit, value)."""
+    for metric in METRICS:
+        for name, value in metric.read(record):
+            if value is not None:
+                yield name, metric.unit, value
+    sides = sides_of(record)
+    for side_metric in SIDE_METRICS:
+        for name, value in side_metric.read(sides):
+            if value is not None:
+                yield name, side_metric.unit, value
+
+
+def sides_of(record: Round) -> Sides:
+    """What each side saw in the measured seconds; rows without any packet there are left out.
 
     A collector that saw no omitted seconds end leaves `measured_packets` at 0
     everywhere: then all packets count.
     """
     omitted = any(row.measured_packets for row in record.packet_sizes)
+    sides: Sides = {}
     for row in record.packet_sizes:
         count = row.measured_packets if omitted else row.packets
         if count:
-            yield row, count
+            sides.setdefault(f"{row.node}:{row.device} {row.direction}", []).append((row, count))
+    return sides
+
+
+def size_of(name: str) -> tuple[str, str, int] | None:
+    """(`node:device`, direction, size) of a packet size's metric; None for any other."""
+    place, _, rest = name.partition(" ")
+    direction, _, size = rest.partition(" ")
+    return (place, direction, int(size)) if size.isdigit() else None
 
 
 def _quantile(held: list[tuple[int, int]], rank: float) -> float:
@@ -189,18 +220,3 @@ def _quantile(held: list[tuple[int, int]], rank: float) -> float:
         if done >= rank:
             return value
     return held[-1][0]
-
-
-def _sides(record: Round) -> dict[str, list[tuple[PacketSize, int]]]:
-    """`NODE:DEVICE rx` -> what it saw in the measured seconds."""
-    sides: dict[str, list[tuple[PacketSize, int]]] = {}
-    for row, count in window(record):
-        sides.setdefault(f"{row.node}:{row.device} {row.direction}", []).append((row, count))
-    return sides
-
-
-def size_of(name: str) -> tuple[str, str, int] | None:
-    """(`node:device`, direction, size) of a packet size's metric; None for any other."""
-    place, _, rest = name.partition(" ")
-    direction, _, size = rest.partition(" ")
-    return (place, direction, int(size)) if size.isdigit() else None

@@ -16,11 +16,24 @@ TITLES = {
     "bits_per_second": "bitrate",
     "retransmits": "retransmits",
     "cpu_s_per_gb": "CPU s/GB",
+    "cpu_s_per_gb.client": "client CPU s/GB",
+    "transactions_per_second": "transactions/s",
+    "latency_us.min": "min us",
+    "latency_us.p90": "p90 us",
+    "latency_us.p99": "p99 us",
+    "fairness": "fairness",
+    "sockets.receive": "recv socket",
+    "sockets.send": "send socket",
+    "sockets.message": "message",
+    "sockets.elapsed_s": "elapsed s",
     "cpu.app.system": "app CPU sys %",
     "cpu.net.softirq": "net CPU sirq %",
 }
-STATE_COLUMNS = ("retransmits", "cpu_s_per_gb")
-COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb")
+PING_PONG = ("transactions_per_second", "latency_us.min", "latency_us.p90", "latency_us.p99")
+# netperf's own columns, in its order; the throughput stands before them.
+CLASSIC = ("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s")
+STATE_COLUMNS = ("retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG, "fairness", *CLASSIC)
+COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG)
 
 
 @dataclass(frozen=True)
@@ -67,12 +80,17 @@ def states_table(data: ReportData) -> Table | None:
             state,
             str(data.rounds[state].valid),
             in_gbit(summaries["bits_per_second"]).split(" ±")[0] if "bits_per_second" in summaries else "",
-            *(f"{summaries[name].mean:.4g}" if name in summaries else "" for name in beside),
+            *(_short(summaries[name].mean) if name in summaries else "" for name in beside),
         ]
         for state, summaries in data.states.items()
     ]
     header = ["state", "rounds", "Gbit/s [95% CI]", *(TITLES[name] for name in beside)]
     return Table("States", header, rows, right=3)
+
+
+def _short(value: float) -> str:
+    """Four digits, or all of a large number."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def comparison_tables(data: ReportData) -> Iterator[Table]:

@@ -78,10 +78,10 @@ def flow_round(**fields):
 
 
 def test_without_gso_the_mss_is_what_the_mtu_leaves():
-    flow = flow_of(flow_round(), made_state(length="500K"))
+    flow = flow_of(flow_round(), made_state(length=512_000))
     assert flow is not None
     assert (flow.mss, flow.options, flow.write, flow.limit) == (65_463, 12, 512_000, 65_536)
-    words = explained(flow_round(), made_state(length="500K"))
+    words = explained(flow_round(), made_state(length=512_000))
     assert words["server:veth0 rx 65549"].startswith("1 x 65463 + 86")
 
 
