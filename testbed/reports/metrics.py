@@ -58,6 +58,16 @@ def transactions(record: Round) -> Figures:
     yield "transactions_per_second", record.workload.transactions_per_second if record.workload else None
 
 
+def classic(record: Round) -> Figures:
+    """netperf's columns beside the throughput: socket buffers and message in bytes, elapsed seconds."""
+    if record.workload is not None and record.workload.sockets is not None:
+        sockets = record.workload.sockets
+        yield "sockets.receive", sockets.receive
+        yield "sockets.send", sockets.send
+        yield "sockets.message", sockets.message
+        yield "sockets.elapsed_s", record.measured_s
+
+
 def fairness(record: Round) -> Figures:
     yield "fairness", record.workload.fairness if record.workload else None
 
@@ -159,7 +169,12 @@ METRICS = (
     Metric("bytes", transferred),
     Metric("us", measured),
     Metric("segments", retransmits),
+    Metric("segments/GB", retransmits_per_gb),
+    Metric("1/s", transactions),
+    Metric("", fairness),
+    Metric("bytes, s", classic),
     Metric("CPU s/GB", cpu_per_gb),
+    Metric("CPU s/GB", process_cpu_per_gb),
     Metric("%", cpu_shares),
     Metric("us", latency),
     Metric("us", tcp_times),
