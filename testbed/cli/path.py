@@ -50,8 +50,7 @@ def path(
 
     _check_family(family)
     traits = _traits(declare or [])
-    changed = _changed(load_topology(topology), changes or [])
-    with open_lab(changed) as lab:
+    with open_lab(changed(load_topology(topology), changes or [])) as lab:
         hops = forecast(lab, source, target, family, traits)
         checked = None
         if verify:
@@ -106,7 +105,7 @@ def _traits(declared: list[str]) -> Traits:
     return traits_of(platform.release(), config.decode() if config else None, [*declared, *known])
 
 
-def _changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
+def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
     """The topology with --set's values on top. The later wins."""
     from testbed.experiments.resolve import parse_override
     from testbed.topology.lab import settings_of

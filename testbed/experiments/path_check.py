@@ -17,7 +17,7 @@ from testbed.topology.path import LEGACY_MAX_SIZE, Hop
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks
 
-SECONDS = 2
+SECONDS = 1
 WRITE_BYTES = 1 << 20  # more than any packet, so that none is small for want of data
 
 

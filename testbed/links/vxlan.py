@@ -82,16 +82,23 @@ def create(link: Link) -> list[Operation]:
     for address, attribute in ((device.remote, "IFLA_VXLAN_GROUP"), (device.local, "IFLA_VXLAN_LOCAL")):
         if address is not None:
             info[attribute + ("6" if address.version == 6 else "")] = str(address)
+    if device.local is None and device.remote is None and _version(device) == 6:
+        info["IFLA_VXLAN_LOCAL6"] = "::"  # without an address it would be one over IPv4
     entries = [AddForwarding(link.node, link.name, entry.mac, entry.dst) for entry in device.fdb]
     return [CreateLink(link.node, link.name, "vxlan", info=info), *entries]
 
 
 def tunnel(device: VxlanConfig) -> Tunnel:
-    version = next((address.version for address in device.addresses_below()), 4)
+    version = _version(device)
     remotes = [device.remote] if device.remote is not None else []
     remotes += [entry.dst for entry in device.fdb]
     network = ("vxlan", device.id, device.dstport)
     return over(network, tuple(remotes), version, checksum=outer_checksum(device, version))
+
+
+def _version(device: VxlanConfig) -> int:
+    """The IP version of the underlay: 4 where no address says otherwise."""
+    return next((address.version for address in device.addresses_below()), 4)
 
 
 KIND = LinkKind(
