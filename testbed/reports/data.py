@@ -11,10 +11,10 @@ from testbed.experiments.expect import judge, parse
 from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.explain import explained
-from testbed.reports.gather import Gathered, Series, StateRounds, gather
+from testbed.reports.gather import Gathered, StateRounds, gather
 from testbed.reports.metrics import size_of
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
-from testbed.stats.drift import drift
+from testbed.stats.drift import Drift, drift, line
 from testbed.stats.summary import summarise
 
 # A size is compared, and shown in the text, from this share of a side's packets or bytes on.
@@ -182,6 +182,8 @@ def asked_effect(run: Run) -> float:
 def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], list[float]]:
     """The metric's values in the blocks where both states have it, block by block."""
     x, y = a.series(metric), b.series(metric)
+    if x.blocks == y.blocks:
+        return list(x.values), list(y.values)
     left, right = dict(zip(x.blocks, x.values, strict=True)), dict(zip(y.blocks, y.values, strict=True))
     blocks = sorted(left.keys() & right.keys())
     return [left[block] for block in blocks], [right[block] for block in blocks]
@@ -226,16 +228,15 @@ def _comparisons(
     """Metric by metric, all asked comparisons judged together."""
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
     metrics = {name: _compared_metrics(summaries[name]) for pair in asked for name in pair}
-    compared = []
+    compared: list[ComparisonData] = []
     for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
         pairs = [(a, b) for a, b in asked if metric in metrics[a] | metrics[b]]
-        values = [pairs_of(states[a], states[b], metric) for a, b in pairs]
-        results = judged_together([compare_pairs(*sides) for sides in values])
-        for (a, b), sides, result in zip(pairs, values, results, strict=True):
+        results = judged_together([compare_pairs(*pairs_of(states[a], states[b], metric)) for a, b in pairs])
+        series = {name: states[name].series(metric) for pair in pairs for name in pair}
+        lines = {name: line(one.rounds, one.values) for name, one in series.items()}
+        for (a, b), result in zip(pairs, results, strict=True):
             if result.pairs:
-                series = [states[name].series(metric) for name in (a, b)]
-                more = pairs_to_show(*sides, effect)
-                compared.append(_comparison(metric, a, b, result, more, series))
+                compared.append(_comparison(metric, a, b, result, effect, drift([lines[a], lines[b]])))
     return compared
 
 
@@ -246,9 +247,9 @@ def _compared_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
 
 
 def _comparison(
-    metric: str, a: str, b: str, result: Comparison, wanted: int | None, series: Sequence[Series]
+    metric: str, a: str, b: str, result: Comparison, effect: float, found: Drift | None
 ) -> ComparisonData:
-    found = drift([(points.rounds, points.values) for points in series])
+    wanted = None if result.spread is None else pairs_to_show(result.spread, effect)
     return ComparisonData(
         metric=metric,
         a=a,

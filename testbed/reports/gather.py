@@ -47,9 +47,10 @@ class StateRounds:
         indices: Sequence[int] = column.indices
         values: Sequence[float] = column.values
         if size_of(metric):
-            dense = dict.fromkeys(self.with_sizes, 0.0)
-            dense.update(zip(column.indices, column.values, strict=True))
-            indices, values = list(dense), list(dense.values())
+            dense = [0.0] * len(self.rounds)
+            for index, value in zip(column.indices, column.values, strict=True):
+                dense[index] = value
+            indices, values = self.with_sizes, [dense[index] for index in self.with_sizes]
         if len(indices) == len(self.rounds):
             return Series(self.rounds, self.blocks, values)
         return Series([self.rounds[i] for i in indices], [self.blocks[i] for i in indices], values)
@@ -78,10 +79,11 @@ class StateRounds:
         if record.packet_sizes:
             self.with_sizes.append(index)
         self.example = self.example or record
+        columns = self.columns
         for name, unit, value in figures(record):
-            column = self.columns.get(name)
+            column = columns.get(name)
             if column is None:
-                column = self.columns[name] = Column()
+                column = columns[name] = Column()
                 units[name] = unit
             column.indices.append(index)
             column.values.append(value)

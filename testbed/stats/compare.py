@@ -31,7 +31,8 @@ class Comparison:
     Student's, of the log-ratios. Both are None where a value is 0, since no ratio exists
     there; the tests then use the plain differences. A difference is shown when the
     interval excludes 1 and the deciding p is at most 0.05: sign-flip for pairs,
-    Mann-Whitney without them. `smallest_p` is the least that this many rounds can give.
+    Mann-Whitney without them. `smallest_p` is the least that this many rounds can give;
+    `spread` is the standard deviation of the log-ratios of the pairs.
     """
 
     effect: float | None = None
@@ -43,6 +44,7 @@ class Comparison:
     paired: bool = True
     smallest_p: float = 1.0
     p_holm: float | None = None
+    spread: float | None = None
 
     @property
     def deciding_p(self) -> float | None:
@@ -58,10 +60,13 @@ def compare_pairs(a: Sequence[float], b: Sequence[float]) -> Comparison:
     ratios = _all_positive(a, b)
     differences = [math.log(y / x) if ratios else y - x for x, y in zip(a, b, strict=True)]
     centre = fmean(differences)
+    spread = deviation(differences, centre) if ratios and len(a) > 1 else None
+    interval = None if spread is None else _exp(t_interval(n=len(a), mean=centre, sd=spread))
     return _judged(
         Comparison(
             effect=math.exp(centre) if ratios else None,
-            ci95=_exp(_interval(differences)) if ratios and len(a) > 1 else None,
+            ci95=interval,
+            spread=spread,
             p_sign_flip=sign_flip_p(differences),
             p_mann_whitney=mann_whitney_p(a, b),
             pairs=len(a),
@@ -82,19 +87,18 @@ def half_width(a: Sequence[float], b: Sequence[float]) -> float | None:
     return (high - low) / 2
 
 
-def pairs_to_show(a: Sequence[float], b: Sequence[float], effect: float, power: float = 0.8) -> int | None:
-    """How many pairs in all would show a ratio of `effect` with this probability, by the spread so far.
+def pairs_to_show(spread: float, effect: float, power: float = 0.8) -> int:
+    """How many pairs in all would show a ratio of `effect` with this probability.
 
-    None with fewer than two pairs, a 0 among the values, or an effect of 1. From the
-    paired t test's power with normal quantiles, n = ((z_0.975 + z_power) sd / log effect)^2,
-    and two pairs more for t's wider tails (Guenther 1981); never fewer than least_pairs().
+    `spread` is the standard deviation of the log-ratios, as Comparison has it from the
+    rounds so far. From the paired t test's power with normal quantiles,
+    n = ((z_0.975 + z_power) spread / log effect)^2, and two pairs more for t's wider
+    tails (Guenther 1981); never fewer than least_pairs(). ValueError for an effect of 1.
     """
-    if len(a) != len(b) or len(a) < 2 or not _all_positive(a, b) or effect <= 0 or effect == 1:
-        return None
-    logs = [math.log(y / x) for x, y in zip(a, b, strict=True)]
-    sd = deviation(logs, fmean(logs))
+    if effect <= 0 or effect == 1:
+        raise ValueError(f"no number of pairs shows a ratio of {effect}")
     quantiles = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(power)
-    return max(least_pairs(), math.ceil((quantiles * sd / math.log(effect)) ** 2) + 2)
+    return max(least_pairs(), math.ceil((quantiles * spread / math.log(effect)) ** 2) + 2)
 
 
 def compare_unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison:

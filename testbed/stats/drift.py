@@ -23,34 +23,44 @@ class Drift:
     p: float
 
 
-def drift(series: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Drift | None:
-    """Drift of the series, one for each state: positions in the run, and the values there.
+@dataclass(frozen=True)
+class Line:
+    """Sums about the means of one state's positions and of the logarithms of its values."""
 
-    None with fewer than three degrees of freedom, or where a value is not positive.
-    """
-    held = [(positions, values) for positions, values in series if values]
-    df = sum(len(values) - 1 for _, values in held) - 1
-    if df < 3 or any(min(values) <= 0 for _, values in held):
+    n: int
+    sxx: float
+    sxy: float
+    syy: float
+    first: int
+    last: int
+
+
+def line(positions: Sequence[int], values: Sequence[float]) -> Line | None:
+    """The sums of one state's rounds; None without any, or where a value is not positive."""
+    if not values or min(values) <= 0:
         return None
-    x: list[float] = []
-    y: list[float] = []
-    for positions, values in held:
-        x += _centred(positions)
-        y += _centred([math.log(value) for value in values])
-    ends = [end for positions, _ in held for end in (min(positions), max(positions))]
-    return _fit(x, y, df, max(ends) - min(ends))
-
-
-def _fit(x: Sequence[float], y: Sequence[float], df: int, span: int) -> Drift | None:
+    x, y = _centred(positions), _centred([math.log(value) for value in values])
     sxx, sxy, syy = (math.fsum(map(mul, p, q)) for p, q in ((x, x), (x, y), (y, y)))
-    if sxx == 0:
+    return Line(len(values), sxx, sxy, syy, min(positions), max(positions))
+
+
+def drift(lines: Sequence[Line | None]) -> Drift | None:
+    """The common slope of the states' lines, over the whole span of their positions.
+
+    None with fewer than three degrees of freedom, or where a line is None.
+    """
+    held = [one for one in lines if one is not None]
+    df = sum(one.n - 1 for one in held) - 1
+    sxx = math.fsum(one.sxx for one in held)
+    if len(held) < len(lines) or df < 3 or sxx == 0:
         return None
+    sxy, syy = math.fsum(one.sxy for one in held), math.fsum(one.syy for one in held)
     slope = sxy / sxx
-    residual = max(0.0, syy - slope * sxy)
-    error = math.sqrt(residual / df / sxx)
+    error = math.sqrt(max(0.0, syy - slope * sxy) / df / sxx)
+    change = math.expm1(slope * (max(one.last for one in held) - min(one.first for one in held)))
     if error == 0:
-        return Drift(math.expm1(slope * span), 0.0 if slope else 1.0)
-    return Drift(math.expm1(slope * span), t_two_sided_p(slope / error, df))
+        return Drift(change, 0.0 if slope else 1.0)
+    return Drift(change, t_two_sided_p(slope / error, df))
 
 
 def _centred(values: Sequence[float] | Sequence[int]) -> list[float]:

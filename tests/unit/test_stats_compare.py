@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from testbed.stats.compare import compare_pairs, compare_unpaired, judged_together, least_pairs
-from testbed.stats.drift import drift
+from testbed.stats.drift import drift, line
 from testbed.stats.rank import holm, mann_whitney_p, sign_flip_p
 
 
@@ -158,10 +158,11 @@ def test_drift_is_the_slope_over_the_order_whatever_the_state():
     rng = random.Random(4)
     levels = {0: 100.0, 1: 130.0}
     order = {s: range(s, 24, 2) for s in levels}
-    series = [
-        (order[s], [levels[s] * (1 + 0.06 * i / 23) * rng.gauss(1, 0.005) for i in order[s]]) for s in levels
+    lines = [
+        line(order[s], [levels[s] * (1 + 0.06 * i / 23) * rng.gauss(1, 0.005) for i in order[s]])
+        for s in levels
     ]
-    found = drift(series)
+    found = drift(lines)
     assert found is not None
     assert found.change == pytest.approx(0.06, abs=0.01)
     assert found.p < 0.001
@@ -170,12 +171,12 @@ def test_drift_is_the_slope_over_the_order_whatever_the_state():
 def test_drift_of_one_state_equals_scipy_linregress():
     rng = random.Random(6)
     values = [rng.gauss(100, 2) for _ in range(10)]
-    line = scipy.stats.linregress(range(10), [math.log(value) for value in values])
-    found = drift([(range(10), values)])
+    expected = scipy.stats.linregress(range(10), [math.log(value) for value in values])
+    found = drift([line(range(10), values)])
     assert found is not None
-    assert found.p == pytest.approx(line.pvalue, rel=1e-9)
-    assert found.change == pytest.approx(math.expm1(line.slope * 9), rel=1e-9)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.change == pytest.approx(math.expm1(expected.slope * 9), rel=1e-9)
 
 
 def test_drift_needs_enough_rounds():
-    assert drift([(range(3), [1.0, 2.0, 3.0])]) is None
+    assert drift([line(range(3), [1.0, 2.0, 3.0])]) is None
