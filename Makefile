@@ -3,7 +3,7 @@
 BIN := .venv/bin
 DEMO := --rounds 4 --duration 3 --omit 1
 
-.PHONY: help demo test test-vm check bench-build bench-workloads bench wheel clean set-up-run set-up-test set-up-vm
+.PHONY: help demo test test-vm check bench-build bench-workloads bench-observer bench-rounds bench wheel clean set-up-run set-up-test set-up-vm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -31,7 +31,13 @@ bench-build: set-up-test ## time building and taking down 100 and 1000 nodes, ag
 bench-workloads: set-up-test ## our workers against the commands iperf3 and netperf, 300 runs for leaks (root, 10 minutes)
 	$(BIN)/python benchmarks/bench_workloads.py
 
-bench: bench-build bench-workloads ## all of them
+bench-observer: set-up-test ## what watching costs a flow, against tcpdump and bpftrace too (root, 8 minutes)
+	$(BIN)/python benchmarks/bench_observer.py
+
+bench-rounds: set-up-test ## whether the packet sizes of 200 rounds equal the counters (root, 7 minutes)
+	$(BIN)/python benchmarks/bench_rounds.py
+
+bench: bench-build bench-workloads bench-observer bench-rounds ## all of them
 
 wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
