@@ -27,7 +27,8 @@ class CpuUse:
 
     "app" is the mean of the cores that the workload's processes were seen on,
     "net" of those where the softirqs ran. `processes` gets the line `testbed`:
-    this process with all its collectors.
+    this process with all its collectors, and a line for each process that the lab
+    itself needs, a pump.
     """
 
     name = "cpu"
@@ -38,10 +39,13 @@ class CpuUse:
         self._before: list[Times] = []
         self._own_before = resource.getrusage(resource.RUSAGE_SELF)
         self._app: set[int] = set()
+        self._lab: dict[str, psutil.Process] = {}
+        self._lab_before: dict[str, ProcessUse | None] = {}
         self._sampler = Sampler(self._look)
 
     def start(self, lab: Lab) -> None:
         self._namespaces = [node.netns for node in lab.nodes.values() if node.netns is not None]
+        self._lab = {role: psutil.Process(pid) for role, pid in lab.processes().items()}
         self._begin()
 
     def measuring(self) -> None:
@@ -63,7 +67,8 @@ class CpuUse:
                     "testbed": ProcessUse(
                         user_s=own.ru_utime - self._own_before.ru_utime,
                         system_s=own.ru_stime - self._own_before.ru_stime,
-                    )
+                    ),
+                    **self._lab_use(),
                 },
                 irq_time=self._irq_time,
             )
@@ -75,11 +80,32 @@ class CpuUse:
     def _begin(self) -> None:
         self._app = set()
         self._before, self._own_before = read(), resource.getrusage(resource.RUSAGE_SELF)
+        self._lab_before = {role: used(process) for role, process in self._lab.items()}
+
+    def _lab_use(self) -> dict[str, ProcessUse]:
+        """What the lab's own processes used since `_begin`."""
+        uses = {}
+        for role, before in self._lab_before.items():
+            now = used(self._lab[role])
+            if before is not None and now is not None:
+                uses[role] = ProcessUse(
+                    user_s=now.user_s - before.user_s, system_s=now.system_s - before.system_s
+                )
+        return uses
 
     def _look(self) -> None:
         """Note where the workload's processes are: our descendants inside the lab's namespaces."""
-        ours = family(os.getpid(), tasks()) - {os.getpid()}
+        ours = family(os.getpid(), tasks()) - {os.getpid(), *(process.pid for process in self._lab.values())}
         self._app |= processors(in_namespaces(self._namespaces, ours))
+
+
+def used(process: psutil.Process) -> ProcessUse | None:
+    """CPU seconds of a process since it started; None where it has ended."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return None
+    return ProcessUse(user_s=times.user, system_s=times.system)
 
 
 def read() -> list[Times]:

@@ -167,6 +167,10 @@ class Lab:
         read = {node: read_counters(namespace) for node, namespace in self._namespaces.items()}
         return {str(end): read[end.node][end.device] for end in self.topology.placed()}
 
+    def processes(self) -> dict[str, int]:
+        """Role -> pid of what runs in its nodes now: before a workload, what its links need (pumps)."""
+        return {process.role: process.pid for node in self._namespaces.values() for process in node.processes}
+
     def address(self, node: str, family: int) -> str:
         """The first address of `family` (4 or 6) that the topology gives to `node`, without prefix length."""
         if node not in self.nodes:

@@ -2,15 +2,19 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from reach import reaches
 
 from testbed.errors import InputError, MissingCapability
+from testbed.evidence.cpu import CpuUse
+from testbed.netlink.message import delete_link, set_link
 from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology, parse_topology
 from testbed.topology.settings import Settings
@@ -79,8 +83,7 @@ def test_idle_pump_does_not_use_the_cpu(lab):
 def test_a_device_that_was_down_carries_again(lab):
     """Frames sent meanwhile are lost, as on a wire; the pump goes on."""
     for up in (False, True):
-        lab.nodes["guest"].channel.send([_set_link("eth0", up=up)])
-        lab.nodes["guest"].channel.send([_set_link("lo", up=True)])
+        lab.nodes["guest"].channel.send([set_link("eth0", {}, up=up)])
         if not up:
             lab.nodes["switch"].call(_send_into, "10.1.0.2")
     assert reaches(lab, "switch", "guest", 4) == b"packet"
@@ -88,7 +91,7 @@ def test_a_device_that_was_down_carries_again(lab):
 
 def test_it_ends_with_its_device(lab):
     pump = the_pump(lab)
-    lab.nodes["switch"].channel.send([_delete_link("tap0")])
+    lab.nodes["switch"].channel.send([delete_link("tap0")])
     assert pump.wait(5).status == 0
 
 
@@ -98,6 +101,16 @@ def test_its_cpu_time_is_its_own(lab):
     ended = pump.kill()
     assert ended.status == -signal.SIGKILL
     assert ended.user_s + ended.system_s > 0
+
+
+def test_a_rounds_record_has_its_cpu_time_on_a_line_of_its_own(lab):
+    collector = CpuUse()
+    collector.start(lab)
+    collector.measuring()
+    lab.nodes["switch"].call(_flood, "10.1.0.2")
+    processes = collector.stop()["cpu"].processes
+    assert set(processes) == {"testbed", "pump switch:tap0"}
+    assert processes["pump switch:tap0"].system_s > 0
 
 
 def test_it_ends_with_its_lab():
@@ -146,20 +159,15 @@ def test_no_pump_is_left_where_a_lab_fails():
     assert pumps() <= before
 
 
-def _set_link(name, *, up):
-    from testbed.netlink.message import set_link
-
-    return set_link(name, {}, up=up)
-
-
-def _delete_link(name):
-    from testbed.netlink.message import delete_link
-
-    return delete_link(name)
-
-
 def _send_into(address):
-    import socket
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"lost", (address, 9))
+
+
+def _flood(address):
+    """Enough frames to be seen by a clock of 10 ms."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        ends = time.monotonic() + 0.3
+        while time.monotonic() < ends:
+            with suppress(ConnectionRefusedError):
+                sender.sendto(bytes(1400), (address, 9))
