@@ -79,7 +79,12 @@ def _fail(lib: ctypes.CDLL, kind: str) -> int:
 
 
 if __name__ == "__main__":
-    status = main(sys.argv[1], sys.argv[2:])
+    try:
+        status = main(sys.argv[1], sys.argv[2:])
+    except (ImportError, OSError, AttributeError, ValueError) as error:
+        # Another libiperf than those we know: one that does not load, or lacks what we call.
+        sys.stderr.write(f"iperf3: {LIBRARY}: {error}\n")
+        status = 1
     sys.stderr.flush()
     ctypes.CDLL(None).fflush(None)
     os._exit(status)  # what the interpreter and libiperf would free is the kernel's to free

@@ -1,6 +1,7 @@
 """iperf3 in real namespaces: what it measures, and what each kind of failure leaves in the record."""
 
 import json
+import re
 import signal
 import sys
 import time
@@ -38,11 +39,12 @@ def test_a_round_is_recorded_with_its_fixed_tuple_and_named_congestion_control(t
 
 
 def test_the_raw_json_of_both_ends_is_kept_as_libiperf_gave_it(tmp_path):
-    kept = run(tmp_path, **IPERF3, duration=2, interval=0.1, streams=8).workload.raw
+    more_than_a_pipe_holds = "x" * 70_000
+    kept = run(tmp_path, **IPERF3, args=["--extra-data", more_than_a_pipe_holds]).workload.raw
     names = ["00000-x-iperf3-client.json", "00000-x-iperf3-server.json"]
     assert kept == [f"{tmp_path.name}/{name}" for name in names]
     client, server = (json.loads((tmp_path / name).read_bytes()) for name in names)
-    assert len((tmp_path / names[0]).read_bytes()) > 65536, "more than a pipe holds"
+    assert client["extra_data"] == more_than_a_pipe_holds
     assert client["start"]["cookie"] == server["start"]["cookie"]
     assert client["start"]["test_start"]["blksize"] == 512_000
 
@@ -54,7 +56,7 @@ def test_measuring_is_told_when_the_omitted_time_has_passed(tmp_path):
     ended = time.monotonic()
     assert len(moments) == 1
     assert moments[0] - began >= 1
-    assert ended - moments[0] >= 1
+    assert ended - moments[0] > 0.5, "the second that counts is still to come"
 
 
 @pytest.mark.parametrize(
@@ -106,18 +108,19 @@ def port_in_use(lab):
     lab.nodes["server"].start([sys.executable, "-c", code], role="squatter", stdout=-1).stdout.readline()
 
 
+# The words are libiperf's where there are any; later versions put more between them.
 FAILURES = {
     "server killed": ({"at_start": send(signal.SIGKILL, "server")}, "server: ended by SIGKILL"),
     "client killed": ({"at_start": send(signal.SIGKILL, "client")}, "client: ended by SIGKILL"),
-    "server silent": ({"at_start": send(signal.SIGSTOP, "server", 0)}, "client: no result 1 s after the end"),
-    "cable cut": ({"at_start": cut_the_cable}, "client: no result 1 s after the end"),
+    "server silent": ({"at_start": send(signal.SIGSTOP, "server", 0)}, "client: no result .* after the end"),
+    "cable cut": ({"at_start": cut_the_cable}, "client: no result .* after the end"),
     "port in use": ({"before": port_in_use}, "server: iperf3: error - unable to start listener"),
     "option unknown": ({"args": ["--foo"]}, "client: iperf3: unrecognized option '--foo'"),
     "server option": ({"server_args": ["--bar"]}, "server: iperf3: unrecognized option '--bar'"),
-    "no such control": ({"congestion": "nosuch"}, "client: unable to set TCP_CONGESTION"),
-    "refused": ({"address": "fd01::1"}, "client: unable to connect to server: Connection refused"),
-    "no route": ({"address": "fd09::1"}, "client: unable to connect to server: Network is unreachable"),
-    "no such device": ({"bind_device": "veth9"}, "client: unable to connect to server: No such device"),
+    "no such control": ({"congestion": "nosuch"}, "client: .*unable to set TCP_CONGESTION"),
+    "refused": ({"address": "fd01::1"}, "client: .*unable to connect to server.*: Connection refused"),
+    "no route": ({"address": "fd09::1"}, "client: .*unable to connect to server.*: Network is unreachable"),
+    "no such device": ({"bind_device": "veth9"}, "client: .*unable to connect to server.*: No such device"),
 }
 
 
@@ -126,7 +129,7 @@ def test_a_failure_is_a_reason_in_the_tools_words_within_its_time(tmp_path, kind
     harm, words = FAILURES[kind]
     began = time.monotonic()
     outcome = run(tmp_path, **{**IPERF3, "timeout": 1, "before": nothing, **harm})
-    assert words in outcome.reason
+    assert re.search(words, outcome.reason)
     assert "\n" not in outcome.reason
     assert outcome.workload.bits_per_second is None
     assert time.monotonic() - began < 10
