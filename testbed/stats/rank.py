@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -59,10 +59,11 @@ def mann_whitney_p(a: Sequence[float], b: Sequence[float]) -> float:
     """
     if not a or not b:
         return 1.0
-    counts = Counter([*a, *b])
-    n = len(a) + len(b)
-    u = sum(map(_midranks(counts).__getitem__, a)) - len(a) * (len(a) + 1) / 2
+    n, others = len(a) + len(b), sorted(b)
+    # U counts the pairs in which a's value is the larger one, a tie as half.
+    u = sum(bisect_left(others, value) + bisect_right(others, value) for value in a) / 2
     u = max(u, len(a) * len(b) - u)
+    counts = Counter([*a, *b])
     if len(counts) == n <= _MOST_EXACT_RANKS:
         return _exact_u_tail(len(a), len(b), round(u))
     ties = sum(count**3 - count for count in counts.values())
@@ -81,16 +82,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - done) * p_values[index]))
         adjusted[index] = largest
     return adjusted
-
-
-def _midranks(counts: Counter[float]) -> dict[float, float]:
-    """Each value's rank from 1; tied values share the mean of theirs."""
-    ranks: dict[float, float] = {}
-    below = 0
-    for value in sorted(counts):
-        ranks[value] = below + (counts[value] + 1) / 2
-        below += counts[value]
-    return ranks
 
 
 def _subsets_enumerated(sizes: Sequence[float], most: float) -> int:

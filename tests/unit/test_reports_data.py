@@ -1,6 +1,7 @@
 """What a report says about rounds made by hand."""
 
 import json
+import tracemalloc
 
 import pytest
 from made_rounds import KERNEL, blocks_of, made_round, made_run, made_state, packets, sample_with
@@ -149,3 +150,18 @@ def test_a_metric_is_a_packet_size_only_when_it_ends_in_a_number():
     assert size_of("server:veth0 rx 862") == ("server:veth0", "rx", 862)
     assert size_of("server:veth0 rx mean_size") is None
     assert size_of("bits_per_second") is None
+
+
+def test_memory_grows_by_figures_and_not_by_rounds():
+    """Ten thousand rounds fit into some ten megabytes, whatever their records weigh."""
+
+    def rounds():
+        for number in range(2000):
+            sizes = packets(SIDE, "rx", {86: 100, 862: 90, 512086: 10 + number})
+            yield made_round(number, "big-tcp", number, packet_sizes=sizes, raw_like="x" * 10_000)
+
+    tracemalloc.start()
+    report_data(made_run({"big-tcp": made_state()}), rounds())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2000 * 1500
