@@ -75,7 +75,8 @@ def try_state(state: ResolvedState) -> None:
     for node, cpus in state.cpus.items():
         if max(cpus) >= cores:
             raise MissingCapability(f"cpus: {node} asks for CPU {max(cpus)}, this machine has {cores}")
-    TOOLS[state.workload.tool].version()
+    for tool in sorted(state.workload.tools):
+        TOOLS[tool].version()
     with open_lab(state.topology):
         pass
 

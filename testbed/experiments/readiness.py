@@ -26,7 +26,7 @@ def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
     `known`: names of capabilities. A link kind or a tool beyond these is not asked for.
     """
     kinds = (device.kind for device in state.topology.placed().values())
-    implied = {"root", state.workload.tool, *kinds}
+    implied = {"root", *state.workload.tools, *kinds}
     asked: dict[str, Value] = {name: True for name in sorted(implied & set(known))}
     if state.cpus:
         asked["cores"] = f">= {max(max(cpus) for cpus in state.cpus.values()) + 1}"

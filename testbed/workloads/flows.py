@@ -54,6 +54,11 @@ class FlowsOptions(Options):
                 raise mistake(str(error).removeprefix(f"flows.{index}."), "flows", index) from None
         return self
 
+    @property
+    def tools(self) -> frozenset[str]:
+        """Those of its flows."""
+        return frozenset(spec.tool for spec in self.flows)
+
     def parsed(self) -> list[tuple[FlowSpec, Options]]:
         """Each flow with its tool's options, on its own ports."""
         return [found for index in range(len(self.flows)) for found in self._parsed(index)]

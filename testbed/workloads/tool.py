@@ -31,6 +31,11 @@ class Options(BaseModel):
         10.0, gt=0, description="seconds beyond omit and duration after which the test is given up"
     )
 
+    @property
+    def tools(self) -> frozenset[str]:
+        """The names of the tools that have to be there."""
+        return frozenset({self.tool})
+
 
 @dataclass(frozen=True)
 class Hooks:

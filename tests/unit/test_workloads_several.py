@@ -58,6 +58,10 @@ def test_one_flow_without_a_result_leaves_no_sum_that_looks_whole():
     assert whole.bits_per_second is None
 
 
+def test_the_tools_of_the_flows_have_to_be_there():
+    assert flows({"tool": "netperf"}, {"tool": "iperf3", "background": True}).tools == {"netperf", "iperf3"}
+
+
 @pytest.mark.parametrize(("rates", "index"), [([5, 5, 5], 1.0), ([1, 0, 0, 0], 0.25), ([2, 1], 0.9)])
 def test_fairness_is_jains_index(rates, index):
     assert jain(rates) == pytest.approx(index)
