@@ -1,4 +1,4 @@
-"""What a kernel can do: `testbed probe` run inside it, once."""
+"""What a kernel can do, found inside it once. Run as a program, it finds and prints it there."""
 
 from __future__ import annotations
 
@@ -17,21 +17,32 @@ PROBE_S = 60.0
 
 
 def capabilities(kernel: BuiltKernel) -> dict[str, Any]:
-    """What `testbed probe --json` prints in it; kept with the kernel. BootFailed."""
+    """What `testbed probe` finds in it, tools aside, which are this machine's: `values` and `why`.
+
+    It is booted for that the first time, and what it found kept with it. BootFailed.
+    """
     if (known := kernel.capabilities()) is not None:
         return known
     with tempfile.TemporaryDirectory(prefix="testbed-probe-") as scratch:
-        folder = Path(scratch) / "vm"
-        with Vm(kernel, folder) as vm:
-            result = vm.run([sys.executable, "-m", "testbed", "probe", "--json"], timeout=PROBE_S)
+        with Vm(kernel, Path(scratch) / "vm") as vm:
+            result = vm.run([sys.executable, "-m", __name__], timeout=PROBE_S)
         if result.status != 0:
-            lines = (
-                result.stderr.read_text(errors="replace").strip().splitlines()
-                if result.stderr.exists()
-                else []
+            lines = result.stderr.read_text(errors="replace").splitlines() if result.stderr.exists() else []
+            raise TestbedError(
+                f"probe in {kernel.name}: {result.reason or (lines or ['no reason given'])[-1]}"
             )
-            why = result.reason or (lines[-1] if lines else f"exit status {result.status}")
-            raise TestbedError(f"testbed probe in {kernel.name}: {why}")
         found: dict[str, Any] = json.loads(result.stdout.read_text())
     store.save_capabilities(kernel, found)
     return found
+
+
+def _find() -> dict[str, Any]:
+    from testbed import probing
+
+    names = [name for title, finders in probing.SECTIONS.items() if title != "tools" for name in finders]
+    found = probing.find(names)
+    return {"values": found.values, "why": found.why}
+
+
+if __name__ == "__main__":
+    print(json.dumps(_find()))
