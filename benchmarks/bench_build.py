@@ -55,9 +55,11 @@ def main() -> int:
         figure("build 1000 nodes / build 100 nodes", times["build 1000"], times["build"], at_most=12.0),
         figure("down 100 nodes / ip netns del", times["down"], times["ip netns del"]),
     ]
+    milliseconds = statistics.median(times["change of state"]) * 1000
     megabytes = peak_memory()
-    print(f"peak memory, 1000 nodes: {megabytes:.0f} MB")
-    return 0 if all(good) and megabytes < 200 else 1
+    print(f"change of state on a live veth pair: {milliseconds:.1f} ms, at most 30")
+    print(f"peak memory of 1000 nodes: {megabytes:.0f} MB, at most 200")
+    return 0 if all(good) and milliseconds < 30 and megabytes < 200 else 1
 
 
 def measure(turns: int, slow_turns: int) -> dict[str, list[float]]:
@@ -69,6 +71,7 @@ def measure(turns: int, slow_turns: int) -> dict[str, list[float]]:
         "build 1000": lambda: timed_lab("build 1000", large),
         "up": lambda: timed_up(small),
         "ip -batch": lambda: timed_ip(batched=True),
+        "change of state": timed_changes,
     }
     slow: dict[str, Callable[[], dict[str, float]]] = {
         "ip per command": lambda: timed_ip(batched=False),
@@ -133,6 +136,20 @@ def timed_up(topology: Topology) -> dict[str, float]:
     ownership.take_down(NAME)
     wait_until_gone()
     return {"up": built - start, "down": time.perf_counter() - built}
+
+
+def timed_changes() -> dict[str, float]:
+    """MTU, GSO and GRO limits and offloads of both ends there and back, read back; seconds of one change."""
+    states = [
+        {"mtu": mtu, "gso_max_size": size, "gro_max_size": size, "features": {"tso": not big, "gro": big}}
+        for mtu, size, big in ((9000, 524280, True), (1500, 65536, False))
+    ]
+    with open_lab("veth-pair") as lab:
+        start = time.perf_counter()
+        for state in states * 5:
+            lab.set({"*:veth0": state})
+        seconds = time.perf_counter() - start
+    return {"change of state": seconds / (5 * len(states))}
 
 
 def timed_ip(*, batched: bool) -> dict[str, float]:

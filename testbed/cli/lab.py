@@ -75,13 +75,12 @@ def down(
 def ls(json: Json = False) -> None:
     """List the labs on this machine, those that a killed `up` left half-built too."""
     import json as json_
-    from dataclasses import asdict
 
     from testbed.topology.ownership import labs as existing
 
     found = existing()
     if json:
-        typer.echo(json_.dumps([asdict(lab) for lab in found], indent=1))
+        typer.echo(json_.dumps([lab.as_record() for lab in found], indent=1))
         return
     for lab in found:
         gone = "" if Path(lab.source).is_file() else " (gone)"

@@ -242,7 +242,9 @@ class Lab:
         for node, devices in wanted.items():
             for device in devices:
                 if device not in read[node]:
-                    raise TestbedError(f"{node}:{device}: the device is gone")
+                    raise TestbedError(
+                        f"{node}:{device}: the device is gone; `testbed up --rebuild` makes it again"
+                    )
         return {End(node, device): read[node][device] for node in wanted for device in wanted[node]}
 
     def _execution(self, topology: Topology, nodes: Iterable[str]) -> Execution:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from testbed.errors import InputError, TestbedError
 from testbed.netlink import message
@@ -42,6 +42,11 @@ class NamedLab:
     status: Literal["up", "half-built", "leftover"]
     source: str
     nodes: dict[str, str]
+    borrowed: Mapping[str, tuple[Borrowed, ...]] = field(default_factory=dict)
+
+    def as_record(self) -> dict[str, Any]:
+        """For scripts: node -> the name of its namespace under `nodes`."""
+        return {"name": self.name, "status": self.status, "source": self.source, "nodes": self.nodes}
 
 
 def bring_up(topology: Topology, name: str, source: str, *, rebuild: bool = False) -> Done:
@@ -182,11 +187,7 @@ def _remove(lab: NamedLab) -> None:
 
 def _give_back(lab: NamedLab) -> None:
     """Give back devices of this machine as they were. The kernel would do it too, but as they are."""
-    try:
-        journal = read_journal(lab.name)
-    except TestbedError:
-        return
-    for node, devices in journal.borrowed.items() if journal else ():
+    for node, devices in lab.borrowed.items():
         namespace = open_named(lab.nodes[node]) if node in lab.nodes else None
         if namespace is None:
             continue
@@ -219,7 +220,7 @@ def _find(name: str, marks: Mapping[str, Mark] | None = None) -> NamedLab | None
         return NamedLab(name, "leftover", "", nodes) if nodes else None
     unmounted = {n: namespace for n, namespace in journal.namespaces.items() if not is_named(namespace)}
     status: Literal["up", "half-built"] = "up" if journal.status == "up" else "half-built"
-    return NamedLab(name, status, journal.source, unmounted | nodes)
+    return NamedLab(name, status, journal.source, unmounted | nodes, journal.borrowed)
 
 
 def _marks() -> dict[str, Mark]:

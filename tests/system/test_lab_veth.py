@@ -1,15 +1,19 @@
 """A veth pair on the running kernel: what is asked is held, what cannot be is one line, nothing remains."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from testbed.errors import InputError, MissingCapability
+from testbed.netlink import message
+from testbed.netlink.channel import Channel
+from testbed.nodes.namespace import NamespaceNode
 from testbed.topology.lab import open_lab
 from testbed.topology.loading import parse_topology
 
@@ -30,13 +34,24 @@ def pair(client="", server=""):
     return parse_topology(PAIR.format(client=client, server=server), "pair.yaml")
 
 
-def namespaces_in_use():
-    """The network namespaces that any process is in, as /proc names them."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/ns/net"):
-        with suppress(OSError):  # gone since the listing
-            found.add(str(path.readlink()))
-    return found
+def tripwire(namespace, observer):
+    """A pair between a namespace and an observer's: the observer's end goes when the namespace does."""
+    channel = Channel(namespace)
+    info = message.link_info("veth", peer=message.link_body("wire", 9, {}, namespace=observer.namespace))
+    assert channel.send([message.new_link(message.link_body("wire", 8, {}), info)]) == []
+    channel.close()
+
+
+def has_wire(observer):
+    bodies = observer.channel.dump(message.list_links())
+    return "wire" in [message.decode_link(body).name for body in bodies]
+
+
+def within(seconds, condition):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
 
 
 def descriptors():
@@ -130,21 +145,21 @@ def test_nothing_survives_sigkill():
         "from testbed.topology.lab import open_lab\n"
         "lab = open_lab('veth-pair')\n"
         "p = lab.nodes['client'].start(['sleep', '1000'], role='x')\n"
-        "print(p.pid, lab.nodes['client'].netns, flush=True)\n"
+        "print(p.pid, flush=True)\n"
         "input()\n"
     )
+    observer = NamespaceNode.make("observer")
     program = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert program.stdout is not None
-    child, namespace = map(int, program.stdout.readline().split())
-    assert f"net:[{namespace}]" in namespaces_in_use()
+    child = Path(f"/proc/{int(program.stdout.readline())}")
+    namespace = os.open(child / "ns/net", os.O_RDONLY)
+    tripwire(namespace, observer)
+    os.close(namespace)
+    assert has_wire(observer)
     program.kill()
     program.wait()
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{child}").exists()
-    assert f"net:[{namespace}]" not in namespaces_in_use()
-    assert f"net:[{namespace}]" not in Path("/proc/self/mountinfo").read_text()
+    assert within(5, lambda: not child.exists())
+    assert within(5, lambda: not has_wire(observer))
+    observer.close()
 
 
 def test_a_failed_lab_leaves_no_descriptor_behind():
@@ -153,3 +168,33 @@ def test_a_failed_lab_leaves_no_descriptor_behind():
         with pytest.raises(InputError):
             open_lab(pair(client="gso_max_size: 600000"))
     assert descriptors() == before
+
+
+RING = "nodes:\n" + "".join(
+    f"  n{i}:\n    devices:\n"
+    f"      right: {{kind: veth, peer: 'n{(i + 1) % 5}:left', addresses: [10.0.{i}.1/24]}}\n"
+    f"      left: {{addresses: [10.0.{(i - 1) % 5}.2/24]}}\n"
+    for i in range(5)
+)
+
+
+def test_nodes_may_be_joined_in_a_ring():
+    with open_lab(parse_topology(RING)) as ring:
+        held = ring.held()
+    assert len(held) == 10
+    assert "10.0.4.2/24" in held["n0:left"]["addresses"]
+
+
+def test_the_ends_of_a_pair_have_different_indexes_so_that_carrier_is_noticed_at_once(lab):
+    """Linux holds changes of carrier back for up to a second where they are the same."""
+    one, other = lab.devices()
+    assert one.ifindex != other.ifindex
+
+
+def test_evidence_may_read_from_another_thread_while_settings_change(lab):
+    with ThreadPoolExecutor() as threads:
+        reading = [threads.submit(lab.counters) for _ in range(50)]
+        for mtu in range(1400, 1420):
+            lab.set({"*:veth0": {"mtu": mtu}})
+        assert all("client:veth0" in read.result() for read in reading)
+    assert lab.held()["server:veth0"]["mtu"] == 1419
