@@ -208,9 +208,10 @@ def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, fl
 
 
 def _summaries(held: StateRounds, units: dict[str, str], run: Run) -> dict[str, MetricSummary]:
-    words = explained(held.example, run.states.get(held.state, {})) if held.example else {}
+    metrics = held.metrics()
+    words = explained(held.example, run.states.get(held.state, {}), metrics) if held.example else {}
     summaries = {}
-    for metric in held.metrics():
+    for metric in metrics:
         summary = summarise(held.series(metric).values)
         seen = held.occurrences(metric) if size_of(metric) else None
         summaries[metric] = MetricSummary(

@@ -7,11 +7,12 @@ a write). A size that does not come out exactly is left without an explanation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.experiments.records import Round
+from testbed.reports.metrics import size_of
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
 IP = {4: 20, 6: 40}
@@ -67,19 +68,29 @@ def explain(size: int, flow: Flow, *, carries: bool = True) -> str | None:
     return None
 
 
-def explained(record: Round, state: Mapping[str, Any]) -> dict[str, str]:
-    """`NODE:DEVICE rx SIZE` -> its explanation, for every size of the round that has one."""
+def explained(record: Round, state: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """`NODE:DEVICE rx SIZE` -> its explanation, for those of `names` that are sizes and have one.
+
+    `record` is any round of the state: what decides the sizes is the same in all.
+    """
     flow = flow_of(record, state)
     if flow is None:
         return {}
     found: dict[str, str] = {}
-    for row in record.packet_sizes:
-        place = f"{row.node}:{row.device}"
-        held = {str(one).partition("/")[0] for one in record.settings.get(place, {}).get("addresses", [])}
-        words = explain(row.size, flow, carries=bool(held & flow.addresses) or not flow.tunnels)
+    for name in names:
+        place, _, size = size_of(name) or ("", "", 0)
+        words = (
+            explain(size, flow, carries=not flow.tunnels or _carries(record, place, flow)) if size else None
+        )
         if words:
-            found[f"{place} {row.direction} {row.size}"] = words
+            found[name] = words
     return found
+
+
+def _carries(record: Round, place: str, flow: Flow) -> bool:
+    """Whether the device has an address of the flow: no tunnel is around its packets there."""
+    addresses = record.settings.get(place, {}).get("addresses", [])
+    return bool({str(one).partition("/")[0] for one in addresses} & flow.addresses)
 
 
 def flow_of(record: Round, state: Mapping[str, Any]) -> Flow | None:

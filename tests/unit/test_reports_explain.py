@@ -81,7 +81,7 @@ def test_without_gso_the_mss_is_what_the_mtu_leaves():
     flow = flow_of(flow_round(), made_state(length=512_000))
     assert flow is not None
     assert (flow.mss, flow.options, flow.write, flow.limit) == (65_463, 12, 512_000, 65_536)
-    words = explained(flow_round(), made_state(length=512_000))
+    words = explained(flow_round(), made_state(length=512_000), ["server:veth0 rx 65549"])
     assert words["server:veth0 rx 65549"].startswith("1 x 65463 + 86")
 
 
@@ -114,6 +114,8 @@ def test_the_topology_says_what_a_tunnel_adds():
     assert flow.tunnels == (56,)
 
 
-def test_the_report_carries_the_arithmetic():
-    data = report_data(made_run({"a": made_state(length=512_000)}), [flow_round()])
+def test_the_report_carries_the_arithmetic_of_sizes_of_any_round():
+    later = flow_round(round=1, block=1, packet_sizes=packets("server:veth0", "rx", {53845: 3}))
+    data = report_data(made_run({"a": made_state(length=512_000)}), [flow_round(), later])
+    assert (data.states["a"]["server:veth0 rx 53845"].explained or "").startswith("53759 (remainder of a")
     assert data.states["a"]["client:veth0 rx 86"].explained == f"pure ACK: 86 {HEADERS}"
