@@ -115,7 +115,8 @@ def test_the_topology_says_what_a_tunnel_adds():
 
 
 def test_the_report_carries_the_arithmetic_of_sizes_of_any_round():
-    later = flow_round(round=1, block=1, packet_sizes=packets("server:veth0", "rx", {53845: 3}))
+    rows = packets("server:veth0", "rx", {53845: 3})
+    later = flow_round(packet_sizes=rows).model_copy(update={"round": 1, "block": 1})
     data = report_data(made_run({"a": made_state(length=512_000)}), [flow_round(), later])
     assert (data.states["a"]["server:veth0 rx 53845"].explained or "").startswith("53759 (remainder of a")
     assert data.states["a"]["client:veth0 rx 86"].explained == f"pure ACK: 86 {HEADERS}"
