@@ -52,7 +52,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, tuple[int, Encoder]]] = {
         "IFLA_GENEVE_UDP_ZERO_CSUM6_TX": (9, U8),
         "IFLA_GENEVE_UDP_ZERO_CSUM6_RX": (10, U8),
     },
-    "netkit": {"IFLA_NETKIT_MODE": (4, U32)},
+    "netkit": {"IFLA_NETKIT_MODE": (5, U32)},
     "macvlan": {"IFLA_MACVLAN_MODE": (1, U32)},
     "ipvlan": {"IFLA_IPVLAN_MODE": (1, U16), "IFLA_IPVLAN_FLAGS": (2, U16)},
     "vlan": {"IFLA_VLAN_ID": (1, U16), "IFLA_VLAN_PROTOCOL": (5, BE16)},
