@@ -17,7 +17,7 @@ from testbed.experiments.records import Kernel, Round, Run, Status
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order
 from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
-from testbed.stats.compare import compare_pairs
+from testbed.stats.compare import half_width
 
 WARMUP_BLOCK = -1
 
@@ -76,8 +76,7 @@ class Progress:
     def _half_width(self, a: str, b: str) -> float | None:
         left, right = self.figures.get(a, {}), self.figures.get(b, {})
         blocks = sorted(left.keys() & right.keys())
-        interval = compare_pairs([left[k] for k in blocks], [right[k] for k in blocks]).ci95
-        return None if interval is None else (interval[1] - interval[0]) / 2
+        return half_width([left[k] for k in blocks], [right[k] for k in blocks])
 
 
 def _figure(record: Round) -> float:
