@@ -36,8 +36,8 @@ def unpacked(path: Path) -> Iterator[Path]:
         try:
             with tarfile.open(path) as archive:
                 _extract(archive, Path(scratch))
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise InputError(f"{path}: not a tar of a run: {error}") from None
+        except (tarfile.TarError, EOFError, OSError):
+            raise InputError(f"{path}: not a tar of a run; make one with `testbed export`") from None
         found = sorted(Path(scratch).glob(f"**/{RUN}"))
         if not found:
             raise InputError(f"{path}: holds no run: no {RUN} in it")
