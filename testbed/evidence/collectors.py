@@ -10,9 +10,11 @@ from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.noise import NoiseMeter
 from testbed.evidence.packet_sizes import PacketSizes
+from testbed.evidence.profile import CpuProfile
 from testbed.evidence.sizes import SizeSource
 from testbed.evidence.spec import CollectorName, CollectSpec
 from testbed.evidence.stack_counters import StackCounters
+from testbed.evidence.stacks import PacketStacks
 from testbed.evidence.tcp import TcpState
 
 
@@ -29,8 +31,12 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
         (collect.stack, StackCounters),
         (collect.tcp, TcpState),
         (collect.cpu, CpuUse),
+        (collect.profile, CpuProfile),
     ]
-    return collectors + [make() for wanted, make in others if wanted]
+    collectors += [make() for wanted, make in others if wanted]
+    if collect.stacks:
+        collectors.append(PacketStacks(collect.stacks))
+    return collectors
 
 
 def size_source(asked: CollectorName = "auto") -> tuple[SizeSource | None, str | None]:

@@ -95,7 +95,9 @@ class CpuUse:
 
     def _look(self) -> None:
         """Note where the workload's processes are: our descendants inside the lab's namespaces."""
-        ours = family(os.getpid(), tasks()) - {os.getpid(), *(process.pid for process in self._lab.values())}
+        known = tasks()
+        others = {os.getpid(), *(process.pid for process in self._lab.values())}
+        ours = [pid for pid in family(os.getpid(), known) - others if known[pid].name != "perf"]
         self._app |= processors(in_namespaces(self._namespaces, ours))
 
 

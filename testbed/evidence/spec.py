@@ -25,3 +25,7 @@ class CollectSpec(BaseModel):
     stack: bool = Field(True, description="counters of the protocols and of softnet that moved")
     kernel_log: bool = Field(True, description="what the kernel logged; a fault makes the round invalid")
     noise: bool = Field(True, description="what else the machine did")
+    stacks: str | None = Field(
+        None, description="kernel stacks of the packets that fit, such as `size > 65536` (perf)"
+    )
+    profile: bool = Field(False, description="where the CPU time went, by function (perf)")

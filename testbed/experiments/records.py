@@ -120,6 +120,23 @@ class Tcp(Record):
     samples: list[TcpSample] = Field(default_factory=list)
 
 
+class Stack(Record):
+    """A kernel stack that packets of the asked size had in common, the innermost function first."""
+
+    device: str = Field(description="its name only: perf knows no nodes")
+    direction: Literal["rx", "tx"]
+    samples: int = Field(description="one packet in ten is a sample")
+    largest: int = Field(description="bytes, Ethernet header included")
+    frames: list[str]
+
+
+class Profile(Record):
+    """Where the CPU time of the round went."""
+
+    samples: int
+    functions: dict[str, float] = Field(description="function -> percent of the busy samples")
+
+
 class Softnet(Record):
     """Differences of /proc/net/softnet_stat over the round, all CPUs of the machine."""
 
@@ -240,6 +257,8 @@ class Round(Record):
         default_factory=dict, description="node -> counters of /proc/net/snmp and netstat that moved"
     )
     softnet: Softnet | None = None
+    stacks: list[Stack] = Field(default_factory=list)
+    profile: Profile | None = None
     kernel_log: list[str] = Field(default_factory=list)
     kernel_faults: list[str] = Field(
         default_factory=list, description="`rule: line` for a WARN, BUG, oops, lockup... of the round"

@@ -1,0 +1,113 @@
+"""Running perf(1) beside a flow, and reading what it recorded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed.errors import MissingCapability, TestbedError
+from testbed.nodes.node import Process
+from testbed.topology.lab import Lab
+
+_END_S = 30.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample of `perf script`: its header line, and the functions of its stack, the innermost first."""
+
+    header: str
+    frames: tuple[str, ...]
+
+
+class Perf:
+    """`perf record` with some options, machine-wide, from `start` to `stop`."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        """MissingCapability where perf is not installed or may not do this, in its own words."""
+        self._options = ["-a", "-q", *options]
+        self._folder = tempfile.TemporaryDirectory(prefix="testbed-perf-")
+        self._file = Path(self._folder.name) / "perf.data"
+        self._process: Process | None = None
+        if shutil.which("perf") is None:
+            raise MissingCapability("perf is not installed: apt-get install linux-perf")
+        tried = _run(["perf", "record", "-o", str(self._file), *self._options, "--", "true"])
+        if tried.returncode:
+            raise MissingCapability(f"perf cannot record here: {_last_line(tried.stderr)}")
+
+    def start(self, lab: Lab) -> None:
+        """Record until `stop`. perf ends with this program, however that ends."""
+        node = next((node for node in lab.nodes.values() if node.netns is not None), None)
+        if node is None:
+            raise TestbedError("perf: none of the lab's nodes is on this kernel")
+        argv = ["perf", "record", "-o", str(self._file), *self._options]
+        self._process = node.start(argv, role="perf", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def stop(self, fields: str) -> str:
+        """What `perf script -F FIELDS` prints of the recording."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        os.kill(process.pid, signal.SIGINT)
+        try:
+            process.wait(_END_S)
+        except TimeoutError:
+            process.kill()
+            raise TestbedError(f"perf did not end within {_END_S:g} s") from None
+        done = _run(["perf", "script", "-i", str(self._file), "-F", fields])
+        if done.returncode:
+            raise TestbedError(f"perf: cannot read its recording: {_last_line(done.stderr)}")
+        return done.stdout
+
+    def close(self) -> None:
+        """Stop, and remove what it wrote; idempotent."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+        self._folder.cleanup()
+
+
+@dataclass
+class _Block:
+    header: str = ""
+    frames: list[str] = field(default_factory=list)
+
+
+def samples(text: str) -> Iterator[Sample]:
+    """Samples of `perf script`: a header line, lines of `address function`, an empty line."""
+    block = _Block()
+    for line in [*text.splitlines(), ""]:
+        if not line.strip():
+            if block.header:
+                yield Sample(block.header, tuple(block.frames))
+            block = _Block()
+        elif not block.header:
+            block.header = line.strip()
+        else:
+            block.frames.append(_function(line))
+
+
+def functions(text: str) -> Iterator[str]:
+    """The function of each line of `perf script -F ip,sym` of a recording without stacks."""
+    return (_function(line) for line in text.splitlines() if line.strip())
+
+
+def _function(line: str) -> str:
+    """Of `address function`, with or without an offset and a module behind."""
+    words = line.split(None, 1)
+    return words[1].split("+0x")[0].strip() if len(words) > 1 else "[unknown]"
+
+
+def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"

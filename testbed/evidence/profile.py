@@ -1,0 +1,80 @@
+"""Where the CPU time went, by function, and which functions differ most between two states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from testbed.evidence.perf import Perf, functions
+from testbed.experiments.records import Profile
+from testbed.topology.lab import Lab
+
+_MOST = 60  # functions kept
+_HERTZ = "499"  # not a divisor of the tick's
+_IDLE = {
+    "acpi_idle_do_entry",
+    "cpu_idle_poll.isra.0",
+    "cpuidle_enter_state",
+    "default_idle",
+    "do_idle",
+    "haltpoll_enter_idle",
+    "intel_idle",
+    "mwait_idle",
+    "native_safe_halt",
+    "poll_idle",
+    "pv_native_safe_halt",
+}
+
+
+class CpuProfile:
+    """Collector: `profile`, of the whole machine over the whole flow, idle time left out."""
+
+    name = "profile"
+
+    def __init__(self) -> None:
+        """MissingCapability without perf."""
+        self._perf = Perf(["-F", _HERTZ])
+
+    def start(self, lab: Lab) -> None:
+        self._perf.start(lab)
+
+    def measuring(self) -> None:
+        pass
+
+    def stop(self) -> Mapping[str, Any]:
+        return {"profile": profile(functions(self._perf.stop("ip,sym")))}
+
+    def close(self) -> None:
+        self._perf.close()
+
+
+class Difference(NamedTuple):
+    """A function's share of the busy CPU time in two states, in percent."""
+
+    function: str
+    a: float
+    b: float
+
+
+def profile(sampled: Iterable[str]) -> Profile:
+    """Shares by function, one name a sample; what perf cannot name is `[unknown]`."""
+    counted = Counter(sampled)
+    busy = {name: times for name, times in counted.items() if name not in _IDLE}
+    total = sum(busy.values())
+    ranked = sorted(busy, key=lambda name: (-busy[name], name))[:_MOST]
+    return Profile(samples=total, functions={name: 100 * busy[name] / total for name in ranked})
+
+
+def differing(a: Sequence[Profile], b: Sequence[Profile], most: int = 10) -> list[Difference]:
+    """The functions whose mean share differs most between the rounds of two states."""
+    if not a or not b:
+        return []
+    names = {name for one in (*a, *b) for name in one.functions}
+    found = [Difference(name, _mean(a, name), _mean(b, name)) for name in names]
+    return sorted(found, key=lambda one: (-abs(one.b - one.a), one.function))[:most]
+
+
+def _mean(profiles: Sequence[Profile], name: str) -> float:
+    """A function that a round does not list counts 0 there."""
+    return sum(one.functions.get(name, 0.0) for one in profiles) / len(profiles)
