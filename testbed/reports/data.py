@@ -191,6 +191,11 @@ def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], 
 
 def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
     """Packet-size metrics that carry 1% of their side's packets or bytes -> their two shares."""
+    return {name: share for name, share in size_shares(summaries).items() if max(share) >= MAIN_SHARE}
+
+
+def size_shares(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
+    """Every packet-size metric -> its share of its side's packets, and of its bytes."""
     sides: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
     for name, summary in summaries.items():
         found = size_of(name)
@@ -200,10 +205,8 @@ def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, fl
     shares: dict[str, tuple[float, float]] = {}
     for rows in sides.values():
         packets, length = sum(row[1] for row in rows), sum(row[2] for row in rows)
-        for name, count, size_bytes in rows:
-            share = (count / packets, size_bytes / length) if packets else (0.0, 0.0)
-            if max(share) >= MAIN_SHARE:
-                shares[name] = share
+        if packets:
+            shares |= {name: (count / packets, size / length) for name, count, size in rows}
     return shares
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.reports import svg
-from testbed.reports.data import ComparisonData, Report, ReportData, main_sizes
+from testbed.reports.data import MAIN_SHARE, ComparisonData, Report, ReportData, size_shares
 from testbed.reports.metrics import size_of
 from testbed.reports.tables import TITLES, compared, shown_sides
 from testbed.reports.words import effect, in_gbit
@@ -128,7 +128,8 @@ def packet_sizes(report: Report) -> Iterator[Figure]:
     sides = dict.fromkeys(side for held in data.states.values() for side in shown_sides(held))
     for side in sides:
         shares = {name: _shares(data, name, side) for name in data.states}
-        sizes = sorted({size for held in shares.values() for size in held})
+        main = {size for held in shares.values() for size, share in held.items() if max(share) >= MAIN_SHARE}
+        sizes = sorted(main)
         if len(sizes) < 2:
             continue
         x = svg.Scale(0, 100, 100, RIGHT - 60)
@@ -145,7 +146,10 @@ def packet_sizes(report: Report) -> Iterator[Figure]:
                 parts.append(svg.rect(x(0), top + 14 * index, x(share) - x(0), 11, css(index), tip))
                 parts.append(svg.words(x(share) + 4, top + 14 * index + 10, f"{share:.1f}", "small"))
         told = (
-            f"{name}: " + ", ".join(f"{size} {_share_words(*share)}" for size, share in sorted(held.items()))
+            f"{name}: "
+            + ", ".join(
+                f"{size} {_share_words(*share)}" for size, share in sorted(held.items()) if size in main
+            )
             for name, held in shares.items()
             if held
         )
@@ -193,9 +197,9 @@ def _share_words(packets: float, length: float) -> str:
 
 
 def _shares(data: ReportData, state: str, side: str) -> dict[int, tuple[float, float]]:
-    """Size -> shares of the packets and of the bytes, of the main sizes of a side."""
+    """Size -> shares of the packets and of the bytes, of every size of a side."""
     found = {}
-    for name, share in main_sizes(data.states[state]).items():
+    for name, share in size_shares(data.states[state]).items():
         place, direction, size = size_of(name) or ("", "", 0)
         if f"{place} {direction}" == side:
             found[size] = share
