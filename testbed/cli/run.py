@@ -46,6 +46,13 @@ def run(
         list[str] | None,
         typer.Option("--set", help="NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE; repeat for more."),
     ] = None,
+    collector: Annotated[
+        str | None, typer.Option(help="Of packet sizes: auto, bpf, af_packet, none.")
+    ] = None,
+    stacks: Annotated[
+        str | None, typer.Option(help="Record the kernel stacks of packets that fit, such as 'size > 65536'.")
+    ] = None,
+    profile: Annotated[bool, typer.Option(help="Record where the CPU time went, by function.")] = False,
     results: Annotated[Path | None, typer.Option(help="Where runs go (results/).")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this interrupted run.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -64,7 +71,8 @@ def run(
 
     need_root("run", "`testbed experiment show|check`, `plan`, `check`, `graph` and `report` work without")
     folder = results_folder(results)
-    overrides = _overrides(rounds, duration, omit, target, cap, seed, assign or [])
+    collect = {"collector": collector, "stacks": stacks, "profile": profile or None}
+    overrides = _overrides(rounds, duration, omit, target, cap, seed, collect, assign or [])
     if resume is not None:
         stored = open_run(find_run(resume, folder))
         resolved = _resumed(experiment, overrides, state or [], stored)
@@ -97,6 +105,7 @@ def _overrides(
     target: str | None,
     cap: int | None,
     seed: int | None,
+    collect: dict[str, Any],
     assign: list[str],
 ) -> dict[str, Any]:
     """The options as a tree that goes over the experiment file's."""
@@ -110,6 +119,7 @@ def _overrides(
     for part in (
         {"protocol": {key: value for key, value in protocol.items() if value is not None}},
         {"overrides": {"workload": {key: value for key, value in workload.items() if value is not None}}},
+        {"collect": {key: value for key, value in collect.items() if value is not None}},
         *(parse_override(text) for text in assign),
     ):
         tree = merge(tree, part)

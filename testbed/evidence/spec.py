@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+_CONDITION = re.compile(r"size\s*(>=|<=|>|<|==)\s*(\d+)")
+
+
+def parse_condition(text: str) -> tuple[str, int]:
+    """Operator and bytes of `size > 65536`. ValueError for anything else."""
+    match = _CONDITION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"expected a condition such as 'size > 65536', got {text!r}")
+    return match[1], int(match[2])
+
+
+def _checked(text: str) -> str:
+    parse_condition(text)
+    return text
+
+
+Condition = Annotated[str, AfterValidator(_checked)]
 CollectorName = Literal["auto", "bpf", "af_packet", "none"]
 
 
@@ -25,7 +43,7 @@ class CollectSpec(BaseModel):
     stack: bool = Field(True, description="counters of the protocols and of softnet that moved")
     kernel_log: bool = Field(True, description="what the kernel logged; a fault makes the round invalid")
     noise: bool = Field(True, description="what else the machine did")
-    stacks: str | None = Field(
+    stacks: Condition | None = Field(
         None, description="kernel stacks of the packets that fit, such as `size > 65536` (perf)"
     )
     profile: bool = Field(False, description="where the CPU time went, by function (perf)")

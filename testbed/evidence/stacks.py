@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from testbed.errors import InputError
 from testbed.evidence.perf import Perf, Sample, samples
+from testbed.evidence.spec import parse_condition
 from testbed.experiments.records import Stack
 from testbed.topology.lab import Lab
 
@@ -16,7 +16,6 @@ _ETHERNET_HEADER = 14
 _MOST_RECORDED = "8M"
 # A stack costs a packet several microseconds, and reading it back a hundred: one packet in ten.
 _ONE_IN = "10"
-_CONDITION = re.compile(r"size\s*(>=|<=|>|<|==)\s*(\d+)")
 _PACKET = re.compile(r"net:(\w+):.*\bdev=(\S+).*\blen=(\d+)")
 _DIRECTIONS = {"netif_receive_skb": "rx", "net_dev_start_xmit": "tx"}
 
@@ -52,14 +51,6 @@ class PacketStacks:
 
     def close(self) -> None:
         self._perf.close()
-
-
-def parse_condition(text: str) -> tuple[str, int]:
-    """Operator and bytes of `size > 65536`. InputError for anything else."""
-    match = _CONDITION.fullmatch(text.strip())
-    if match is None:
-        raise InputError(f"stacks: expected a condition such as 'size > 65536', got {text!r}")
-    return match[1], int(match[2])
 
 
 def collect(found: Iterable[Sample], devices: Iterable[str]) -> list[Stack]:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from testbed.errors import InputError
 from testbed.evidence.perf import functions, samples
 from testbed.evidence.profile import differing, profile
-from testbed.evidence.stacks import collect, parse_condition
+from testbed.evidence.spec import CollectSpec, parse_condition
+from testbed.evidence.stacks import collect
 from testbed.experiments.records import Profile
 
 STACKS = """net:netif_receive_skb: dev=veth0 skbaddr=0xffff888203e814e0 len=512080
@@ -38,8 +38,8 @@ def test_condition_is_an_operator_and_bytes():
 
 @pytest.mark.parametrize("text", ["size > big", "len > 5", "size > 5; rm", ""])
 def test_other_conditions_are_refused(text):
-    with pytest.raises(InputError, match="expected a condition such as 'size > 65536'"):
-        parse_condition(text)
+    with pytest.raises(ValueError, match="expected a condition such as 'size > 65536'"):
+        CollectSpec(stacks=text)
 
 
 def test_profile_is_of_the_busy_time():
