@@ -76,8 +76,10 @@ def ls(json: Json = False) -> None:
     """List the labs on this machine, those that a killed `up` left half-built too."""
     import json as json_
 
+    from testbed.privilege import need_root
     from testbed.topology.ownership import labs as existing
 
+    need_root("ls", WITHOUT_ROOT)
     found = existing()
     if json:
         typer.echo(json_.dumps([lab.as_record() for lab in found], indent=1))
