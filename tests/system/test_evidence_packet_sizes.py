@@ -17,7 +17,8 @@ from testbed.errors import MissingCapability
 from testbed.evidence import libbpf
 from testbed.evidence.af_packet import PacketSocketSizes
 from testbed.evidence.bpf_sizes import BpfSizes
-from testbed.evidence.collectors import collectors_for
+from testbed.evidence.collectors import collectors_for, size_source
+from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.spec import CollectSpec
 from testbed.topology.lab import open_lab
@@ -68,6 +69,26 @@ def read_to_end(receiver):
             pass
 
 
+def exact(collector, lab, flow):
+    """The record of `flow`; once more, as a run does it, where BPF missed packets."""
+    for _ in range(5):
+        collector.start(lab)
+        with connection(lab) as sender:
+            flow(sender)
+        record = collector.stop()
+        if record["counters_match"]:
+            break
+    return record
+
+
+def write(times, size):
+    def flow(sender):
+        for _ in range(times):
+            sender.sendall(bytes(size))
+
+    return flow
+
+
 def packets(record, node, direction, size):
     return sum(
         entry.packets
@@ -92,12 +113,7 @@ def test_small_writes_are_counted_by_their_exact_size_at_both_ends(lab, source):
 
 def test_bulk_flow_equals_the_counters_in_packets_and_bytes(lab, source):
     lab.set({"*:veth0": {"gso_max_size": 524280, "gro_max_size": 524280}})
-    collector = PacketSizes(source)
-    collector.start(lab)
-    with connection(lab) as sender:
-        for _ in range(100):
-            sender.sendall(bytes(512000))
-    record = collector.stop()
+    record = exact(PacketSizes(source), lab, write(100, 512000))
     assert record["counters_match"], record
     largest = max(entry.size for entry in record["packet_sizes"])
     assert largest > 65535
@@ -191,12 +207,7 @@ def test_merged_packets_are_compared_by_the_rule_for_gro(lab, source):
     """Software segmentation at the sender, GRO at the receiver: counters hold segments, sizes do not."""
     lab.set({"client:veth0": {"features": {"tso": False, "gso": False}}})
     lab.set({"server:veth0": {"features": {"gro": True}}})
-    collector = PacketSizes(source)
-    collector.start(lab)
-    with connection(lab) as sender:
-        for _ in range(10):
-            sender.sendall(bytes(512000))
-    record = collector.stop()
+    record = exact(PacketSizes(source), lab, write(10, 512000))
     received = [e for e in record["packet_sizes"] if (e.node, e.direction) == ("server", "rx")]
     assert sum(e.packets for e in received) < record["counters"]["server:veth0"].rx_packets
     assert record["counters_match"], record["invalid"]
@@ -210,7 +221,8 @@ def test_packet_socket_takes_over_where_bpf_cannot_run(monkeypatch):
         raise MissingCapability("this kernel has no BTF")
 
     monkeypatch.setattr(BpfSizes, "__init__", refuse)
-    (sizes,) = collectors_for(CollectSpec(cpu=False))
+    source, reason = size_source()
+    sizes = PacketSizes(source, reason=reason)
     with open_lab("veth-pair") as lab:
         sizes.start(lab)
         meta = sizes.stop()["packet_sizes_meta"]
@@ -258,12 +270,9 @@ def all_programs():
 
 @pytest.mark.requires("macvlan")
 def test_receive_side_that_bpf_cannot_see_is_seen_by_a_packet_socket():
-    (sizes,) = collectors_for(CollectSpec(cpu=False))
+    sizes = PacketSizes(MixedSizes())
     with open_lab("macvlan") as lab:
-        sizes.start(lab)
-        with connection(lab) as sender:
-            sender.sendall(bytes(1000))
-        record = sizes.stop()
+        record = exact(sizes, lab, write(1, 1000))
     sizes.close()
     received = [e for e in record["packet_sizes"] if (e.device, e.direction) == ("macvlan0", "rx")]
     assert HEADERS + 1000 in {e.size for e in received if e.node == "server"}
