@@ -21,21 +21,31 @@ BUFFER_BYTES = 1 << 17
 # Frames taken from one side before the other gets its turn: an ACK must not
 # wait for a whole window of data.
 BATCH_FRAMES = 64
+READY = b"ready\n"
 
 
 def command() -> list[str]:
-    """The argv that starts a pump. Its stdin and stdout must be descriptors from `attach_tap`."""
+    """The argv that starts a pump. Its stdin and stdout must be descriptors from `attach_tap`.
+
+    It writes READY to stderr, and closes it, when the frames that waited for it are through.
+    """
     return [sys.executable, "-I", "-S", __file__]
 
 
-def pump(one: int, other: int) -> None:
-    """Copy frames both ways for ever. OSError when one of the two devices is gone."""
+def pump(one: int, other: int, ready: int) -> None:
+    """Copy frames both ways for ever. OSError when one of the two devices is gone.
+
+    `ready` is a descriptor that is told when it copies.
+    """
     sinks = {one: other, other: one}
     buffer = bytearray(BUFFER_BYTES)
     poll = select.poll()
     for descriptor in sinks:
         os.set_blocking(descriptor, False)
         poll.register(descriptor, select.POLLIN)
+        drain(descriptor, sinks[descriptor], buffer)
+    os.write(ready, READY)
+    os.close(ready)
     while True:
         for descriptor, _ in poll.poll():
             drain(descriptor, sinks[descriptor], buffer)
@@ -60,7 +70,7 @@ def drain(source: int, sink: int, buffer: bytearray) -> None:
 
 if __name__ == "__main__":
     try:
-        pump(0, 1)
+        pump(0, 1, ready=2)
     except OSError:
         sys.exit(0)
     except KeyboardInterrupt:

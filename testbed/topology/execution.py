@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -42,6 +44,8 @@ from testbed.topology.operations import (
 from testbed.topology.refusals import explain
 from testbed.topology.spec import Topology
 
+PUMP_START_S = 10.0
+
 
 class Execution:
     """Does operations in their order.
@@ -63,13 +67,19 @@ class Execution:
         self._queues: dict[str, list[tuple[Operation, Request]]] = {name: [] for name in nodes}
         self._makers: dict[str, set[str]] = {}
         self._indexes: dict[str, dict[str, int]] = {}
+        self._pumps: dict[End, int] = {}  # the TAP -> the descriptor on which its pump says that it runs
 
     def do(self, operations: Iterable[Operation]) -> None:
         """Do them all. The first that is refused ends it, with the error for whoever asked for it."""
-        for operation in operations:
-            self._do(operation)
-        for node in list(self._queues):
-            self._flush(node)
+        try:
+            for operation in operations:
+                self._do(operation)
+            for node in list(self._queues):
+                self._flush(node)
+            self._wait_for_pumps()
+        finally:
+            while self._pumps:
+                os.close(self._pumps.popitem()[1])
 
     def know(self, node: str, indexes: Mapping[str, int]) -> None:
         """Devices that `node` has already, by name."""
@@ -179,7 +189,21 @@ class Execution:
             cpus = far.pump.cpus if far.pump else None
             one, other = opened
             node = self._nodes[operation.far_node]
-            node.start(pump.command(), role=f"pump {ends[0]}", cpus=cpus, stdin=one, stdout=other)
+            told, tells = os.pipe()
+            descriptors.callback(os.close, tells)
+            self._pumps[ends[0]] = told
+            role = f"pump {ends[0]}"
+            node.start(pump.command(), role=role, cpus=cpus, stdin=one, stdout=other, stderr=tells)
+
+    def _wait_for_pumps(self) -> None:
+        """Frames that wait in a TAP are counted when they are read: evidence needs that to be over."""
+        deadline = time.monotonic() + PUMP_START_S
+        for end, told in self._pumps.items():
+            readable, _, _ = select.select([told], [], [], max(0.0, deadline - time.monotonic()))
+            said = os.read(told, 4096) if readable else b""
+            if said != pump.READY:
+                words = said.decode(errors="replace").strip().splitlines()
+                raise TestbedError(f"{end}: its pump did not start" + (f": {words[-1]}" if words else ""))
 
     def _take(self, node: str, device: str) -> None:
         with self._told_where(End(node, device)):

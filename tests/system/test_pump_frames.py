@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from reach import reaches
 
-from testbed.errors import InputError, MissingCapability
+from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.cpu import CpuUse
 from testbed.netlink.message import delete_link, set_link
+from testbed.nodes import pump
 from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology, parse_topology
 from testbed.topology.settings import Settings
@@ -56,10 +57,10 @@ def test_both_directions_and_versions_cross(lab):
 
 
 def test_it_runs_in_the_far_node_on_its_cpus_and_under_its_own_name(lab):
-    pump = the_pump(lab)
-    assert pump.role == "pump switch:tap0"
-    assert Path(f"/proc/{pump.pid}/ns/net").stat().st_ino == lab.nodes["guest"].netns
-    assert os.sched_getaffinity(pump.pid) == {0}
+    process = the_pump(lab)
+    assert process.role == "pump switch:tap0"
+    assert Path(f"/proc/{process.pid}/ns/net").stat().st_ino == lab.nodes["guest"].netns
+    assert os.sched_getaffinity(process.pid) == {0}
 
 
 def test_offloads_are_open_on_both_taps(lab):
@@ -90,15 +91,15 @@ def test_a_device_that_was_down_carries_again(lab):
 
 
 def test_it_ends_with_its_device(lab):
-    pump = the_pump(lab)
+    process = the_pump(lab)
     lab.nodes["switch"].channel.send([delete_link("tap0")])
-    assert pump.wait(5).status == 0
+    assert process.wait(5).status == 0
 
 
 def test_its_cpu_time_is_its_own(lab):
-    pump = the_pump(lab)
+    process = the_pump(lab)
     reaches(lab, "switch", "guest", 6)
-    ended = pump.kill()
+    ended = process.kill()
     assert ended.status == -signal.SIGKILL
     assert ended.user_s + ended.system_s > 0
 
@@ -157,6 +158,12 @@ def test_no_pump_is_left_where_a_lab_fails():
     with pytest.raises(MissingCapability):
         open_lab(broken.with_settings({"guest:eth0": Settings(gso_max_size=131072)}))
     assert pumps() <= before
+
+
+def test_a_pump_that_does_not_start_is_an_error_with_its_place_and_words(monkeypatch):
+    monkeypatch.setattr(pump, "command", lambda: ["sh", "-c", "echo no such thing >&2; exit 3"])
+    with pytest.raises(TestbedError, match=r"^switch:tap0: its pump did not start: no such thing$"):
+        open_lab(parse_topology(ALONE))
 
 
 def _send_into(address):
