@@ -83,10 +83,11 @@ class Archive:
         return missing
 
     def _run(self, argv: Sequence[str], cwd: Path | None = None) -> str:
+        what = next(word for word in argv[1:] if not word.startswith("-"))
         argv = [argv[0], "-c", str(self.configuration), *argv[1:]]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=cwd)
         if done.returncode:
-            raise _apt_error(done.stderr, argv[3])
+            raise _apt_error(done.stderr, what)
         return done.stdout
 
 
@@ -101,7 +102,7 @@ def open_archive(suites: Sequence[str] = (), refresh: bool = False) -> Archive:
     sources = machine_sources()
     if not sources:
         raise MissingCapability("apt has no Debian source here (see /etc/apt/sources.list)")
-    folder = store.cache() / "apt"
+    folder = store.make_folder(store.cache() / "apt")
     with store.space(folder):
         for part in ("state/lists/partial", "cache/archives/partial"):
             (folder / part).mkdir(parents=True, exist_ok=True)

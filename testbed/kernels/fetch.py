@@ -136,20 +136,16 @@ def _unpack(chosen: Candidate, suites: Sequence[str]) -> store.BuiltKernel:
                 flavour=chosen.flavour,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 config_sha256=store.config_hash(config),
-                packages=[_with_hash(offered, package) for package in chosen.packages],
+                packages=_with_hashes(offered, chosen.packages),
             ),
         )
     return store.find(name)
 
 
-def _with_hash(offered: archive.Archive, package: store.Package) -> store.Package:
-    """The package with the hash that apt verified it against."""
-    if package.sha256:
-        return package
-    for control in offered.search(f"^{re.escape(package.name)}$"):
-        if control["Package"] == package.name:
-            return _package(control)
-    return package
+def _with_hashes(offered: archive.Archive, packages: Sequence[store.Package]) -> list[store.Package]:
+    """The packages with the hashes that apt verified them against."""
+    names = "|".join(re.escape(package.name) for package in packages)
+    return [_package(control) for control in offered.search(f"^({names})$")]
 
 
 def _take(root: Path, release: str, folder: Path) -> None:

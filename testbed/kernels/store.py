@@ -156,9 +156,8 @@ def adding(name: str) -> Iterator[Path]:
     The block writes `vmlinuz`, `config` and `kernel.json`. A kernel of that name
     is replaced. TestbedError when there is no space.
     """
-    parent = cache() / "kernels"
+    parent = make_folder(cache() / "kernels")
     with space(parent):
-        parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
         try:
             yield folder
@@ -168,6 +167,15 @@ def adding(name: str) -> Iterator[Path]:
             folder.rename(target)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_folder(folder: Path) -> Path:
+    """A folder of the cache, made where it is missing. TestbedError when it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TestbedError(f"{folder}: cannot make it: {error.strerror}; set XDG_CACHE_HOME") from None
+    return folder
 
 
 @contextmanager

@@ -65,12 +65,10 @@ def open_tree(source: Path, base: str | None = None) -> Iterator[Tree]:
     """
     if not source.exists():
         raise InputError(f"{source}: no such tree or archive")
-    folder = store.cache() / "trees" / _key(source)
-    with store.space(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield Tree(folder, _import(source, folder, base))
+    folder = store.make_folder(store.cache() / "trees" / _key(source))
+    with store.space(folder), (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Tree(folder, _import(source, folder, base))
 
 
 def git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:

@@ -92,6 +92,11 @@ class Vm:
         return self._agent is not None
 
     @property
+    def pid(self) -> int:
+        """The process on this machine below which all of the guest's are."""
+        return self._held()[0].supervisor.pid
+
+    @property
     def terminal(self) -> socket.socket:
         """The near end of the guest's terminal, on which `shell` runs its command."""
         return self._held()[0].terminal
@@ -175,7 +180,7 @@ class Vm:
         self.boot_s = time.monotonic() - started
         self._agent = agent
         if self.size.pins:
-            pinning.pin_vcpus(self._guest.supervisor.pid, self.size.pins)
+            pinning.pin_vcpus(self.pid, self.size.pins)
         return None
 
     def _command(

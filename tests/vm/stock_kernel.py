@@ -1,0 +1,21 @@
+"""Kernels of the archive to boot."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import TestbedError
+from testbed.kernels import store
+from testbed.kernels.fetch import fetch
+
+
+def stock(version: str, flavour: str = "cloud") -> store.BuiltKernel:
+    """A kernel of the archive, from the cache where it is there."""
+    for kernel in reversed(store.kernels()):
+        held = kernel.provenance
+        if held.flavour == flavour and store.version_fits(version, held.version):
+            return kernel
+    try:
+        return fetch(version, flavour)
+    except TestbedError as error:
+        pytest.skip(f"no kernel {version} to boot: {error}")
