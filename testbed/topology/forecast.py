@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
+from testbed.errors import InputError
 from testbed.links import KINDS
 from testbed.links.kind import End, IPAddress
 from testbed.netlink.routing import route_to
@@ -20,6 +21,8 @@ def forecast(lab: Lab, source: str, target: str, version: int, traits: Traits) -
     InputError for a node that is not there or has no such address, TestbedError
     where there is no way from the one to the other.
     """
+    if source == target:
+        raise InputError(f"a path leads from one node to another, and {source} is both")
     lab.address(source, version)
     steps = way_through(lab, source, target, version)
     timestamps = lab.nodes[source].call(read_sysctl, "net.ipv4.tcp_timestamps") != "0"

@@ -63,4 +63,17 @@ def _setting_error(
         # Up to GSO_MAX_SIZE it is this device on this kernel that says no; above it every one does.
         error = MissingCapability if value <= GSO_MAX_SIZE else InputError
         return error(f"{where}: {name} {value} is above the device's tso_max_size {largest_tso} ({refusal})")
-    return InputError(f"{where}: {name} {value} was refused ({refusal})")
+    most = _most_mtu(topology, end) if name == "mtu" else ""
+    return InputError(f"{where}: {name} {value} was refused ({refusal}){most}")
+
+
+def _most_mtu(topology: Topology, end: End) -> str:
+    """What bounds the MTU of a device on top of another: the kernel does not say."""
+    placed = topology.placed()[end]
+    config, kind = placed.config, KINDS[placed.kind]
+    if placed.stated_by != end or not kind.lowers(config):
+        return ""
+    tunnel = kind.tunnel(config)
+    less = f" less {tunnel.overhead}" if tunnel else ""
+    lowers = " and ".join(str(End(end.node, name)) for name in kind.lowers(config))
+    return f"; it can have at most the mtu of {lowers}{less}"

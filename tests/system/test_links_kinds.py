@@ -134,6 +134,20 @@ def test_vxlan_mtu_above_a_lower_device_is_refused_with_both_figures():
         pair("vx: {kind: vxlan, id: 9, dev: veth0, remote: fd00::2, mtu: 1431}")
 
 
+def test_vxlan_mtu_that_only_the_kernel_can_judge_is_refused_with_what_bounds_it():
+    """A bridge's MTU is its ports': the file does not say it."""
+    text = """nodes:
+  host:
+    devices:
+      br0: {kind: bridge}
+      vx: {kind: vxlan, id: 9, dev: br0, remote: fd00::2, mtu: 9000}
+"""
+    with pytest.raises(
+        InputError, match=r"^t\.yaml:5: host:vx: mtu 9000 .* at most the mtu of host:br0 less 70$"
+    ):
+        open_lab(parse_topology(text, "t.yaml"))
+
+
 @pytest.mark.requires("geneve")
 def test_geneve_carries():
     carries("geneve")

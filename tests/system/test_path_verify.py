@@ -103,6 +103,7 @@ def test_a_wrong_prediction_is_found_out():
     ("words", "changes", "message"),
     [
         (["veth-pair", "client", "sever"], [], "no node 'sever', did you mean 'server'"),
+        (["veth-pair", "client", "client"], [], "client is both"),
         (["veth-pair", "clent", "server"], [], "no node 'clent', did you mean 'client'"),
         (["veth-pair", "client", "server", "--family", "5"], [], "--family 5: it is 4 or 6"),
         (["bridge-tap", "client", "switch"], [], "switch: the topology gives it no IPv6 address"),
