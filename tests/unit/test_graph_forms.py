@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from testbed.cli import main
 from testbed.topology.graph import FORMS, dot, edges, mermaid, text
 from testbed.topology.loading import load_topology, shipped_topologies
 
@@ -44,6 +45,24 @@ def test_every_device_is_in_every_form(name):
         drawing = draw(topology)
         assert all(end.device in drawing and end.node in drawing for end in topology.placed()), form
         assert drawing.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "begins"),
+    [
+        ([], 0, "client\n"),
+        (["--format", "dot"], 0, "graph topology {"),
+        (["--format", "mermaid"], 0, "flowchart LR"),
+        (["--format", "dott"], 2, "testbed: --format dott: no such format, did you mean 'dot'?"),
+    ],
+)
+def test_the_command_prints_the_form_that_is_asked_for(options, status, begins, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["testbed", "graph", "veth-pair", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    output, errors = capsys.readouterr()
+    assert (ended.value.code or 0) == status
+    assert (output or errors).startswith(begins)
 
 
 def test_dot_is_balanced_and_names_devices_in_full():
