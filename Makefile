@@ -1,7 +1,7 @@
 # What a developer runs. Each target does the set-up that it needs; a second time that is quick.
 
 BIN := .venv/bin
-DEMO := --rounds 4 --duration 3 --omit 1
+DEMO := --rounds 7 --duration 2 --omit 1
 
 .PHONY: help demo test test-vm check bench-build bench-workloads bench-observer bench-rounds bench wheel clean set-up-run set-up-test set-up-vm
 

@@ -93,7 +93,7 @@ def _unmet_expectations(folder: Path) -> list[str]:
     from testbed.reports.output import read_report  # reports know experiments, not the other way round
 
     judged = read_report(folder).data.expectations
-    return [f"expected {one.expectation}; found {one.found}" for one in judged if one.holds is False]
+    return [f"expected {one.expectation}; found {one.found}" for one in judged if one.holds is not True]
 
 
 def _kernel(name: str) -> Kernel:

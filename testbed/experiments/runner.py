@@ -103,6 +103,7 @@ class Runner:
     stop: Stop
     progress: Progress = field(init=False)
     failed: list[str] = field(default_factory=list)
+    hopeless: set[str] = field(default_factory=set)
     _number: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -235,11 +236,17 @@ class _Bench:
         return self.runner.rule.enough(blocks, self.runner.progress.half_widths())
 
     def _until_valid(self, slot: Slot, state: ResolvedState) -> None:
-        """Measure the slot; again, at once, while the round is invalid and retries are left."""
-        for _ in range(1 + self.runner.resolved.experiment.protocol.retries):
+        """Measure the slot; again, at once, while the round is invalid and retries are left.
+
+        A state that used them all up once gets a single try from then on: what
+        fails every time would only cost time.
+        """
+        retries = self.runner.resolved.experiment.protocol.retries
+        for _ in range(1 if state.name in self.runner.hopeless else 1 + retries):
             record = self._measure(slot, state)
             if record.valid or self.runner.stop.asked:
                 return
+        self.runner.hopeless.add(state.name)
         self.runner.failed.append(f"{state.name}, block {slot.block + 1}: no valid round: {record.reason}")
 
     def _measure(self, slot: Slot, state: ResolvedState, *, warmup: bool = False) -> Round:

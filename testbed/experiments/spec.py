@@ -132,7 +132,7 @@ class Protocol(Model):
     )
     cap: int = Field(84, ge=1, description="the largest number of rounds a state, with a target")
     warmup: int = Field(1, ge=0, description="rounds before the first that counts")
-    retries: int = Field(2, ge=0, description="how often an invalid round is run again")
+    retries: int = Field(5, ge=0, description="how often an invalid round is run again")
     seed: int | None = Field(
         None, ge=0, description="of the order; a fresh one is drawn and recorded when absent"
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -23,6 +23,8 @@ from testbed.experiments.records import SCHEMA, Round, Run, Status
 RUN = "run.json"
 ROUNDS = "rounds.jsonl"
 RAW = "raw"
+
+Parsed = TypeVar("Parsed")
 
 
 def now() -> str:
@@ -106,7 +108,7 @@ def write_run(folder: Path, run: Run) -> None:
 
 @dataclass
 class StoredRun:
-    """A run read back. `problems` grows while `rounds` is iterated."""
+    """A run read back. `problems` grows while its rounds are iterated."""
 
     folder: Path
     run: Run
@@ -114,6 +116,10 @@ class StoredRun:
 
     def rounds(self) -> Iterator[Round]:
         """The rounds in order of execution. A broken line is skipped and told in `problems`."""
+        return self.lines(Round.model_validate_json)
+
+    def lines(self, parse: Callable[[bytes], Parsed]) -> Iterator[Parsed]:
+        """The same, each round as `parse` reads its line; a line that it refuses (ValueError) is broken."""
         path = self.folder / ROUNDS
         if not path.exists():
             return
@@ -122,8 +128,8 @@ class StoredRun:
                 if not line.strip():
                     continue
                 try:
-                    yield Round.model_validate_json(line)
-                except ValidationError:
+                    yield parse(line)
+                except ValueError:
                     self.problems.append(f"{path}:{number}: not a whole round, left out")
 
 

@@ -37,8 +37,8 @@ def only_folder(results):
 
 
 def left_behind():
-    """Named namespaces, and the devices of the machine's own namespace."""
-    return sorted(Path("/run/netns").glob("*")), sorted(Path("/sys/class/net").iterdir())
+    """Namespaces with a name of ours, and the devices of the machine's own namespace."""
+    return sorted(Path("/run/netns").glob("tb-*")), sorted(Path("/sys/class/net").iterdir())
 
 
 @pytest.fixture(scope="module")
