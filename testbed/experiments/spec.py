@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from testbed.capabilities import parse_requirement
 from testbed.evidence.spec import CollectSpec
 from testbed.experiments.expect import parse
 from testbed.topology.settings import Settings
@@ -68,6 +69,15 @@ class Variation(Model):
     kernel: str | None = Field(
         None, description="the kernel this state runs on, by its name in `kernel list`"
     )
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        for name, condition in self.requires.items():
+            try:
+                parse_requirement(condition)
+            except ValueError as error:
+                raise mistake(str(error), "requires", name) from None
+        return self
 
 
 class State(Variation):

@@ -96,6 +96,7 @@ def test_a_state_survives_the_way_to_another_kernel():
         ("cpus: {clinet: 0}\n", ":3: state default: cpus: the topology has no node 'clinet', did you mean"),
         ("matrix: {axes: {a: {b: {}}}, exclude: [{c: b}]}\n", ":3: matrix.exclude.0.c: 'c' is not an axis"),
         ("states: {a: {workload: {lenth: 1}}}\n", ":3: state a: "),
+        ("requires: {veth.max_mtu: '~ 5'}\n", ":3: requires.veth.max_mtu: expected a comparison such as"),
         ("topology: veth-pair\n", ":3: the key 'topology' stands twice"),
     ],
 )
