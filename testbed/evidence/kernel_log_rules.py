@@ -11,8 +11,9 @@ from typing import Literal
 
 import yaml
 
-# As the console, dmesg and PRINTK_CALLER write it: "[   12.345678][  T123] ".
-STAMP = re.compile(r"^(?:<\d+>)?(?:\[\s*\d+\.\d+\]\s?)?(?:\[\s*[TC]\d+\]\s?)?")
+# As the console, dmesg and PRINTK_CALLER write it: "[   12.345678][  T123] ". On a console,
+# what a program wrote may stand before it on the same line.
+STAMP = re.compile(r"^(?:<\d+>)?(?:.*\[\s*\d+\.\d{6}\]\s?)?(?:\[\s*[TC]\d+\]\s?)?")
 Meaning = Literal["crash", "invalid", "notice"]
 
 

@@ -12,9 +12,13 @@ LOGS = Path(__file__).parent / "kernel_logs"
 # Rule, and a line as the kernel's source prints it.
 LINES = [
     ("panic", "[   26.625051] Kernel panic - not syncing: sysrq triggered crash"),
-    ("null pointer", "[    5.1][  T123] BUG: kernel NULL pointer dereference, address: 0000000000000010"),
+    ("panic", "uptime, vi, xargs[   10.602907] Kernel panic - not syncing: Attempted to kill init!"),
+    (
+        "null pointer",
+        "[    5.123456][  T123] BUG: kernel NULL pointer dereference, address: 0000000000000010",
+    ),
     ("page fault", "BUG: unable to handle page fault for address: ffffc90000a34000"),
-    ("oops", "[    5.1] Oops: 0002 [#1] SMP NOPTI"),
+    ("oops", "[    5.112233] Oops: 0002 [#1] SMP NOPTI"),
     (
         "oops",
         "Oops: general protection fault, probably for non-canonical address 0xdead000000000100: 0000 [#1]",
@@ -23,7 +27,7 @@ LINES = [
         "protection fault",
         "general protection fault, probably for non-canonical address 0x2: 0000 [#1] PREEMPT SMP",
     ),
-    ("kernel BUG", "[    9.2] kernel BUG at net/core/skbuff.c:109!"),
+    ("kernel BUG", "[    9.223344] kernel BUG at net/core/skbuff.c:109!"),
     ("soft lockup", "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [iperf3:812]"),
     ("sanitizer", "BUG: KASAN: slab-use-after-free in tcp_write_xmit+0x1a/0x90"),
     ("sanitizer", "UBSAN: array-index-out-of-bounds in net/core/dev.c:12:3"),
@@ -31,7 +35,7 @@ LINES = [
     ("BUG", "BUG: Bad rss-counter state mm:00000000 type:MM_ANONPAGES val:1"),
     (
         "warning",
-        "[   30.4] WARNING: CPU: 0 PID: 612 at net/ipv4/tcp_output.c:2101 tcp_tso_should_defer+0x1/0x2",
+        "[   30.445566] WARNING: CPU: 0 PID: 612 at net/ipv4/tcp_output.c:2101 tcp_tso_should_defer+0x1/0x2",
     ),
     ("warning", "WARNING: net/core/dev.c:3412 at skb_warn_bad_offload+0xa1/0xb0, CPU#1: iperf3/612"),
     ("RCU stall", "rcu: INFO: rcu_preempt self-detected stall on CPU"),
