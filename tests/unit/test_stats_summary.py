@@ -101,3 +101,12 @@ def test_one_value_has_no_spread():
 def test_no_value_is_refused():
     with pytest.raises(ValueError, match="no values"):
         summarise([])
+
+
+@pytest.mark.parametrize("values", [[3.0], [1.0, 4.0], [2.0, 9.0, 9.5], [-2.0, 5.0, 7.0]])
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3, 10])
+def test_zeros_that_are_only_counted_are_summarised_as_if_they_stood_there(values, zeros):
+    counted, written = summarise(values, zeros), summarise([*values, *[0.0] * zeros])
+    assert (counted.n, counted.median, counted.mad) == (written.n, written.median, written.mad)
+    assert (counted.min, counted.max, counted.mean) == (written.min, written.max, written.mean)
+    assert counted.sd == pytest.approx(written.sd)
