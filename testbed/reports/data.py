@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import chain
+from math import fsum
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,7 +13,8 @@ from testbed.experiments.expect import judge, parse
 from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.explain import explained
-from testbed.reports.gather import Gathered, StateRounds, gather
+from testbed.reports.gather import Gathered, Series, StateRounds, gather
+from testbed.reports.lean import Line, line_of
 from testbed.reports.metrics import size_of
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import Drift, drift, line
@@ -123,11 +126,16 @@ def report_data(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
 
 
 def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> Report:
-    """The report of a run. `rounds` is read once, and only its figures are kept.
+    """The report of a run, from its records. See report_of_lines."""
+    return report_of_lines(run, map(line_of, rounds), problems)
 
-    `problems` may still grow while `rounds` is read.
+
+def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = ()) -> Report:
+    """The report of a run. `lines` is read once, and only the rounds' figures are kept.
+
+    `problems` may still grow while `lines` is read.
     """
-    gathered = gather(rounds, run)
+    gathered = gather(lines, run)
     states = gathered.states
     summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
     comparisons = _comparisons(states, summaries, compared_states(run, states), asked_effect(run))
@@ -179,9 +187,8 @@ def asked_effect(run: Run) -> float:
     return 1 + float((run.experiment.get("protocol") or {}).get("target") or 0.05)
 
 
-def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], list[float]]:
-    """The metric's values in the blocks where both states have it, block by block."""
-    x, y = a.series(metric), b.series(metric)
+def in_pairs(x: Series, y: Series) -> tuple[list[float], list[float]]:
+    """A metric's values in the blocks where two states have it, block by block."""
     if x.blocks == y.blocks:
         return list(x.values), list(y.values)
     left, right = dict(zip(x.blocks, x.values, strict=True)), dict(zip(y.blocks, y.values, strict=True))
@@ -191,22 +198,25 @@ def pairs_of(a: StateRounds, b: StateRounds, metric: str) -> tuple[list[float], 
 
 def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
     """Packet-size metrics that carry 1% of their side's packets or bytes -> their two shares."""
-    return {name: share for name, share in size_shares(summaries).items() if max(share) >= MAIN_SHARE}
+    return size_shares(summaries, MAIN_SHARE)
 
 
-def size_shares(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
-    """Every packet-size metric -> its share of its side's packets, and of its bytes."""
-    sides: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+def size_shares(summaries: dict[str, MetricSummary], least: float = 0.0) -> dict[str, tuple[float, float]]:
+    """Packet-size metric -> its share of its side's packets, and of its bytes, where one reaches `least`."""
+    sides: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
     for name, summary in summaries.items():
         found = size_of(name)
         if found:
             place, direction, size = found
-            sides.setdefault((place, direction), []).append((name, summary.mean, summary.mean * size))
+            row = (summary.mean, summary.mean * size, name)
+            sides.setdefault((place, direction), []).append(row)
     shares: dict[str, tuple[float, float]] = {}
     for rows in sides.values():
-        packets, length = sum(row[1] for row in rows), sum(row[2] for row in rows)
-        if packets:
-            shares |= {name: (count / packets, size / length) for name, count, size in rows}
+        packets, length = fsum(row[0] for row in rows), fsum(row[1] for row in rows)
+        few, little = least * packets, least * length
+        for count, carried, name in rows if packets else ():
+            if count >= few or carried >= little:
+                shares[name] = count / packets, carried / length
     return shares
 
 
@@ -215,10 +225,11 @@ def _summaries(held: StateRounds, units: dict[str, str], run: Run) -> dict[str, 
     words = explained(held.example, run.states.get(held.state, {}), metrics) if held.example else {}
     summaries = {}
     for metric in metrics:
-        summary = summarise(held.series(metric).values)
-        seen = held.occurrences(metric) if size_of(metric) else None
+        values = held.columns[metric].values
+        seen = len(values) if size_of(metric) else None
+        summary = summarise(values, zeros=0 if seen is None else len(held.with_sizes) - seen)
         summaries[metric] = MetricSummary(
-            unit=units[metric], rounds_seen=seen, explained=words.get(metric), **asdict(summary)
+            unit=units[metric], rounds_seen=seen, explained=words.get(metric), **vars(summary)
         )
     return summaries
 
@@ -231,12 +242,12 @@ def _comparisons(
 ) -> list[ComparisonData]:
     """Metric by metric, all asked comparisons judged together."""
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
-    metrics = {name: _compared_metrics(summaries[name]) for pair in asked for name in pair}
+    metrics = {name: _compared_metrics(summaries[name]) for name in dict.fromkeys(chain(*asked))}
     compared: list[ComparisonData] = []
     for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
         pairs = [(a, b) for a, b in asked if metric in metrics[a] | metrics[b]]
-        results = judged_together([compare_pairs(*pairs_of(states[a], states[b], metric)) for a, b in pairs])
-        series = {name: states[name].series(metric) for pair in pairs for name in pair}
+        series = {name: states[name].series(metric) for name in dict.fromkeys(chain(*pairs))}
+        results = judged_together([compare_pairs(*in_pairs(series[a], series[b])) for a, b in pairs])
         lines = {name: line(one.rounds, one.values) for name, one in series.items()}
         for (a, b), result in zip(pairs, results, strict=True):
             if result.pairs:

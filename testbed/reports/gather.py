@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from testbed.experiments.records import Round, Run
-from testbed.reports.metrics import figures, size_of
+from testbed.reports.lean import Line
+from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, Sides, sides_of, size_of
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Series:
     values: Sequence[float]
 
 
-@dataclass
+@dataclass(slots=True)
 class Column:
     """One metric's values, and which of the state's rounds (by index) have it."""
 
@@ -37,6 +38,7 @@ class StateRounds:
     blocks: list[int] = field(default_factory=list)
     with_sizes: list[int] = field(default_factory=list)  # indices of the rounds that saw packet sizes
     columns: dict[str, Column] = field(default_factory=dict)
+    sizes: dict[str, dict[int, Column]] = field(default_factory=dict)  # the same of packet sizes, by side
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
     example: Round | None = None
@@ -55,10 +57,6 @@ class StateRounds:
             return Series(self.rounds, self.blocks, values)
         return Series([self.rounds[i] for i in indices], [self.blocks[i] for i in indices], values)
 
-    def occurrences(self, metric: str) -> int:
-        """In how many rounds the metric has a value."""
-        return len(self.columns[metric].indices) if metric in self.columns else 0
-
     def values_at(self, index: int) -> dict[str, float]:
         """Every figure of one round, by its index among the valid ones."""
         return {
@@ -71,16 +69,43 @@ class StateRounds:
         """Every metric that some round has; first seen first, packet sizes by device and size."""
         return sorted(self.columns, key=lambda name: size_of(name) or ("", "", 0))
 
-    def add(self, record: Round, units: dict[str, str]) -> None:
+    def add(self, line: Line, units: dict[str, str]) -> None:
         """Add a valid round that counts; `units` learns the unit of each metric."""
+        record = line.figures
         index = len(self.rounds)
         self.rounds.append(record.round)
         self.blocks.append(record.block)
         if record.packet_sizes:
             self.with_sizes.append(index)
-        self.example = self.example or record
+        self.example = self.example or line.whole()
+        for metric in METRICS:
+            self._put(index, metric.read(record), metric.unit, units)
+        sides = sides_of(record)
+        self._put_sizes(index, sides, units)
+        for side_metric in SIDE_METRICS:
+            self._put(index, side_metric.read(sides), side_metric.unit, units)
+
+    def _put_sizes(self, index: int, sides: Sides, units: dict[str, str]) -> None:
+        """`NODE:DEVICE rx SIZE`: packets of each exact size in the measured seconds.
+
+        Most figures of a round are these: a name is made once, not in every round.
+        """
+        for place, side in sides.items():
+            held = self.sizes.setdefault(place, {})
+            for size, packets in side.sizes.items():
+                column = held.get(size)
+                if column is None:
+                    name = f"{place} {size}"
+                    column = held[size] = self.columns[name] = Column()
+                    units[name] = "packets"
+                column.indices.append(index)
+                column.values.append(packets)
+
+    def _put(self, index: int, figures: Figures, unit: str, units: dict[str, str]) -> None:
         columns = self.columns
-        for name, unit, value in figures(record):
+        for name, value in figures:
+            if value is None:
+                continue
             column = columns.get(name)
             if column is None:
                 column = columns[name] = Column()
@@ -102,8 +127,8 @@ def label(state: str, kernel: str, kernels: int) -> str:
     return f"{state}@{kernel}" if kernels > 1 else state
 
 
-def gather(rounds: Iterable[Round], run: Run) -> Gathered:
-    """Condense `rounds`. States that had no round are left out, the others in the experiment's order."""
+def gather(lines: Iterable[Line], run: Run) -> Gathered:
+    """Condense the rounds. States that had no round are left out, the others in the experiment's order."""
     kernels = len(run.kernels)
     states = {
         label(state, kernel, kernels): StateRounds(state, kernel)
@@ -111,14 +136,15 @@ def gather(rounds: Iterable[Round], run: Run) -> Gathered:
         for kernel in run.kernels
     }
     gathered = Gathered(states)
-    for record in rounds:
+    for line in lines:
+        record = line.figures
         name = label(record.state, record.kernel, kernels)
         held = states.setdefault(name, StateRounds(record.state, record.kernel))
         if record.warmup:
             held.warmup += 1
         elif record.valid:
-            held.add(record, gathered.units)
+            held.add(line, gathered.units)
         else:
-            held.invalid.append(record.model_copy(update={"packet_sizes": [], "settings": {}}))
+            held.invalid.append(line.whole().model_copy(update={"packet_sizes": [], "settings": {}}))
     gathered.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
     return gathered

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from sys import intern
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import mul
 
-from testbed.experiments.records import PacketSize, Round
+from testbed.reports.lean import CoreUse, Round
 
 Figures = Iterable[tuple[str, float | None]]
-Sides = dict[str, list[tuple[PacketSize, int]]]  # `NODE:DEVICE rx` -> rows, and their packets that count
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,17 @@ class Metric:
 
     unit: str
     read: Callable[[Round], Figures]
+
+
+@dataclass(slots=True)
+class Side:
+    """What one side of a device saw in the measured seconds, by exact size and by frags."""
+
+    sizes: dict[int, int] = field(default_factory=dict)
+    frags: dict[int, int] = field(default_factory=dict)
+
+
+Sides = dict[str, Side]  # by `NODE:DEVICE rx`
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ def process_cpu_per_gb(record: Round) -> Figures:
     """`cpu_s_per_gb.client` and `.server`: what that process spent for each 10^9 bytes that arrived."""
     if record.cpu is not None and record.workload is not None and record.workload.bytes:
         for role, use in record.cpu.processes.items():
-            yield intern(f"cpu_s_per_gb.{role}"), (use.user_s + use.system_s) / (record.workload.bytes / 1e9)
+            yield f"cpu_s_per_gb.{role}", (use.user_s + use.system_s) / (record.workload.bytes / 1e9)
 
 
 def cpu_shares(record: Round) -> Figures:
@@ -92,14 +103,14 @@ def cpu_shares(record: Round) -> Figures:
     for name in ("app", "net"):
         use = getattr(record.cpu, name, None)
         if use is not None:
-            for kind in type(use).model_fields:
-                yield intern(f"cpu.{name}.{kind}"), getattr(use, kind)
+            for kind in CoreUse.__struct_fields__:
+                yield f"cpu.{name}.{kind}", getattr(use, kind)
 
 
 def latency(record: Round) -> Figures:
     if record.workload is not None:
         for name, value in record.workload.latency_us.items():
-            yield intern(f"latency_us.{name}"), value
+            yield f"latency_us.{name}", value
 
 
 def tcp_times(record: Round) -> Figures:
@@ -109,30 +120,20 @@ def tcp_times(record: Round) -> Figures:
 
 def tcp_state(record: Round) -> Figures:
     for name in ("snd_cwnd", "retrans", "reord_seen", "delivered_ce"):
-        yield intern(f"tcp.{name}"), getattr(record.tcp, name, None)
+        yield f"tcp.{name}", getattr(record.tcp, name, None)
 
 
 def tcp_sizes(record: Round) -> Figures:
     for name in ("snd_mss", "snd_wnd", "pmtu"):
-        yield intern(f"tcp.{name}"), getattr(record.tcp, name, None)
-
-
-def packet_sizes(sides: Sides) -> Figures:
-    """`NODE:DEVICE rx SIZE`: packets of each exact size in the measured seconds."""
-    for side, rows in sides.items():
-        packets: dict[int, int] = {}
-        for row, count in rows:
-            packets[row.size] = packets.get(row.size, 0) + count
-        for size, count in packets.items():
-            yield intern(f"{side} {size}"), count
+        yield f"tcp.{name}", getattr(record.tcp, name, None)
 
 
 def packet_shape(sides: Sides) -> Figures:
     """`NODE:DEVICE rx mean_size` and `largest_size`: of the packets of the measured seconds."""
-    for side, rows in sides.items():
-        count = sum(packets for _, packets in rows)
-        yield intern(f"{side} mean_size"), sum(row.size * packets for row, packets in rows) / count
-        yield intern(f"{side} largest_size"), max(row.size for row, _ in rows)
+    for name, side in sides.items():
+        length = sum(map(mul, side.sizes.keys(), side.sizes.values()))
+        yield f"{name} mean_size", length / sum(side.sizes.values())
+        yield f"{name} largest_size", max(side.sizes)
 
 
 def frags(sides: Sides) -> Figures:
@@ -140,19 +141,19 @@ def frags(sides: Sides) -> Figures:
 
     `frags_low` and `frags_high` are what 5% of these packets stay at or below, and 95%.
     """
-    for side, rows in sides.items():
-        held = sorted((row.nr_frags, packets) for row, packets in rows if row.nr_frags)
-        if held:
+    for name, side in sides.items():
+        if side.frags:
+            held = sorted(side.frags.items())
             count = sum(packets for _, packets in held)
-            yield intern(f"{side} frags"), sum(number * packets for number, packets in held) / count
-            yield intern(f"{side} frags_low"), _quantile(held, count * 0.05)
-            yield intern(f"{side} frags_high"), _quantile(held, count * 0.95)
+            yield f"{name} frags", sum(number * packets for number, packets in held) / count
+            yield f"{name} frags_low", _quantile(held, count * 0.05)
+            yield f"{name} frags_high", _quantile(held, count * 0.95)
 
 
 def drops(record: Round) -> Figures:
     for place, counters in record.counters.items():
-        yield intern(f"{place} drops"), counters.drops
-        yield intern(f"{place} errors"), counters.errors
+        yield f"{place} drops", counters.drops
+        yield f"{place} errors", counters.errors
 
 
 def kernel_log(record: Round) -> Figures:
@@ -184,25 +185,11 @@ METRICS = (
     Metric("lines", kernel_log),
     Metric("s", overhead),
 )
-# The same, of what each side of each device saw.
+# The same, of what each side of each device saw beside its packet sizes, which are metrics too (gather.py).
 SIDE_METRICS = (
-    SideMetric("packets", packet_sizes),
     SideMetric("bytes", packet_shape),
     SideMetric("frags", frags),
 )
-
-
-def figures(record: Round) -> Iterator[tuple[str, str, float]]:
-    """Every figure of a round that is known: (name, unit, value)."""
-    for metric in METRICS:
-        for name, value in metric.read(record):
-            if value is not None:
-                yield name, metric.unit, value
-    sides = sides_of(record)
-    for side_metric in SIDE_METRICS:
-        for name, value in side_metric.read(sides):
-            if value is not None:
-                yield name, side_metric.unit, value
 
 
 def sides_of(record: Round) -> Sides:
@@ -212,14 +199,22 @@ def sides_of(record: Round) -> Sides:
     everywhere: then all packets count.
     """
     omitted = any(row.measured_packets for row in record.packet_sizes)
-    sides: Sides = {}
+    sides: dict[tuple[str, str, str], Side] = {}
     for row in record.packet_sizes:
         count = row.measured_packets if omitted else row.packets
-        if count:
-            sides.setdefault(f"{row.node}:{row.device} {row.direction}", []).append((row, count))
-    return sides
+        if not count:
+            continue
+        key = row.node, row.device, row.direction
+        side = sides.get(key)
+        if side is None:
+            side = sides[key] = Side()
+        side.sizes[row.size] = side.sizes.get(row.size, 0) + count
+        if row.nr_frags:
+            side.frags[row.nr_frags] = side.frags.get(row.nr_frags, 0) + count
+    return {f"{node}:{device} {direction}": side for (node, device, direction), side in sides.items()}
 
 
+@lru_cache(maxsize=1 << 17)
 def size_of(name: str) -> tuple[str, str, int] | None:
     """(`node:device`, direction, size) of a packet size's metric; None for any other."""
     place, _, rest = name.partition(" ")

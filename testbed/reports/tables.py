@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
@@ -140,7 +140,7 @@ def compared(data: ReportData) -> list[ComparisonData]:
 def size_rows(summaries: dict[str, MetricSummary]) -> Iterator[tuple[str, str]]:
     """(`server:veth0 rx 862`, its packets) for each main size, then what the others of its side carry."""
     main = main_sizes(summaries)
-    for side in shown_sides(summaries):
+    for side in _sides_once(main):
         names = [name for name in summaries if size_of(name) and name.startswith(f"{side} ")]
         shown = [name for name in names if name in main]
         for name in shown:
@@ -155,8 +155,12 @@ def shown_sides(summaries: dict[str, MetricSummary]) -> list[str]:
 
     On a veth pair what one end sends is what the other receives: saying it once is enough.
     """
+    return _sides_once(main_sizes(summaries))
+
+
+def _sides_once(main: Iterable[str]) -> list[str]:
     sides: dict[str, set[int]] = {}
-    for name in main_sizes(summaries):
+    for name in main:
         place, direction, size = size_of(name) or ("", "", 0)
         sides.setdefault(f"{place} {direction}", set()).add(size)
     received = [sizes for side, sizes in sides.items() if side.endswith(" rx")]
