@@ -13,8 +13,10 @@ def listens(pid: int, port: int) -> bool:
     The socket must be the process's own: another listener on the port means
     that the server is about to fail, not that it is ready.
     """
-    inodes = _listening(port)
-    return bool(inodes) and not inodes.isdisjoint(_sockets(pid))
+    # The process first: the kernel goes through the TCP sockets of all namespaces
+    # for the tables (10 ms here), and a server that still loads has no socket.
+    sockets = _sockets(pid)
+    return bool(sockets) and not sockets.isdisjoint(_listening(port))
 
 
 def _listening(port: int) -> set[str]:
