@@ -33,12 +33,20 @@ def tasks() -> dict[int, Task]:
     for name in os.listdir("/proc"):  # noqa: PTH208  (a third of the time of paths, twice in every round)
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123
-                    task = parse_stat(file.read(1024).decode(errors="replace"))
+                task = parse_stat(_stat(name))
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it ended meanwhile
             found[task.pid] = task
     return found
+
+
+def _stat(pid: str) -> str:
+    """The line of a process. Bare system calls: half the time of a file object."""
+    descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 1024).decode(errors="replace")
+    finally:
+        os.close(descriptor)
 
 
 def parse_stat(line: str) -> Task:
