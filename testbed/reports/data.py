@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import fsum
@@ -10,8 +10,9 @@ from math import fsum
 from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.experiments.expect import judge, parse
-from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Status
+from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
 from testbed.reports.describe import method, state_headers
+from testbed.reports.evidence import all_rules
 from testbed.reports.explain import explained
 from testbed.reports.gather import Gathered, Series, StateRounds, gather
 from testbed.reports.lean import Line, line_of
@@ -72,6 +73,20 @@ class ComparisonData(Part):
     drift: DriftData | None = Field(description="of both states' values over the order of execution")
 
 
+class FunctionShare(Part):
+    function: str
+    a: float = Field(description="percent of the busy CPU time in state a")
+    b: float
+
+
+class ProfileData(Part):
+    """The functions whose share of the CPU time differs most between two compared states."""
+
+    a: str
+    b: str
+    functions: list[FunctionShare]
+
+
 class ExpectationData(Part):
     expectation: str
     state: str
@@ -100,6 +115,11 @@ class ReportData(Part):
     states: dict[str, dict[str, MetricSummary]] = Field(description="state -> metric -> summary")
     comparisons: list[ComparisonData]
     expectations: list[ExpectationData]
+    stacks: dict[str, list[Stack]] = Field(
+        description="state -> stacks of large packets, most frequent first"
+    )
+    profiles: list[ProfileData]
+    rules: list[str] = Field(description="where sizes were compared with the counters by a rule, and which")
     rounds: dict[str, RoundCounts]
     headers: dict[str, str] = Field(description="state -> its settings in one line")
     invalid: list[InvalidRound]
@@ -138,7 +158,8 @@ def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = (
     gathered = gather(lines, run)
     states = gathered.states
     summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
-    comparisons = _comparisons(states, summaries, compared_states(run, states), asked_effect(run))
+    pairs = compared_states(run, states)
+    comparisons = _comparisons(states, summaries, pairs, asked_effect(run))
     headers = state_headers(run)
     data = ReportData(
         schema=SCHEMA,
@@ -149,6 +170,9 @@ def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = (
         states=summaries,
         comparisons=comparisons,
         expectations=_expectations(run, states, summaries, comparisons),
+        stacks={name: found for name, held in states.items() if (found := held.evidence.stacks())},
+        profiles=list(_profiles(states, pairs)),
+        rules=all_rules([held.evidence for held in states.values()]),
         rounds={name: _counts(held) for name, held in states.items()},
         headers={name: headers.get(held.state, "") for name, held in states.items()},
         invalid=_invalid(states.values()),
@@ -279,6 +303,16 @@ def _comparison(
         more_pairs=None if wanted is None else max(0, wanted - result.pairs),
         drift=None if found is None else DriftData(change=found.change, p=found.p),
     )
+
+
+def _profiles(states: Mapping[str, StateRounds], asked: Sequence[tuple[str, str]]) -> Iterator[ProfileData]:
+    for a, b in asked:
+        before, after = states[a].evidence.profile(), states[b].evidence.profile()
+        if before and after:
+            from testbed.evidence.profile import differing  # brings the collectors with it
+
+            found = differing([before], [after])
+            yield ProfileData(a=a, b=b, functions=[FunctionShare(**one._asdict()) for one in found])
 
 
 def _expectations(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from testbed.experiments.records import Round, Run
+from testbed.reports.evidence import Evidence
 from testbed.reports.lean import Line
 from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, Sides, sides_of, size_of
 
@@ -39,6 +40,7 @@ class StateRounds:
     with_sizes: list[int] = field(default_factory=list)  # indices of the rounds that saw packet sizes
     columns: dict[str, Column] = field(default_factory=dict)
     sizes: dict[str, dict[int, Column]] = field(default_factory=dict)  # the same of packet sizes, by side
+    evidence: Evidence = field(default_factory=Evidence)
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
     example: Round | None = None
@@ -78,6 +80,7 @@ class StateRounds:
         if record.packet_sizes:
             self.with_sizes.append(index)
         self.example = self.example or line.whole()
+        self.evidence.add(record)
         for metric in METRICS:
             self._put(index, metric.read(record), metric.unit, units)
         sides = sides_of(record)

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from testbed.reports import svg, tables
 from testbed.reports.data import Report
+from testbed.reports.evidence import first_stacks
 from testbed.reports.figures import css, figures
 from testbed.reports.words import spread
 
@@ -31,6 +32,10 @@ def html_report(report: Report) -> str:
         figures=figures(report),
         states=tables.states_table(data),
         sizes={name: list(tables.size_rows(held)) for name, held in data.states.items()},
+        beside={name: list(tables.state_rows(held)) for name, held in data.states.items()},
+        profiles=list(tables.profile_tables(data)),
+        stacks=first_stacks(data.stacks),
+        rule=tables.rule_line(data),
         explanations=tables.explanations(data),
         comparisons=list(tables.comparison_tables(data)),
         remarks=tables.remarks(data),

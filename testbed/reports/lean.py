@@ -83,6 +83,29 @@ class Workload(msgspec.Struct):
     sockets: Sockets | None = None
 
 
+class Stack(msgspec.Struct):
+    device: str
+    direction: str
+    samples: int
+    largest: int
+    frames: list[str]
+
+
+class Profile(msgspec.Struct):
+    samples: int
+    functions: dict[str, float]
+
+
+class PacketSizesMeta(msgspec.Struct):
+    rules: dict[str, str] = {}
+
+
+class Noise(msgspec.Struct):
+    cpu_pressure: float | None = None
+    steal: float | None = None
+    foreign: float | None = None
+
+
 class Round(msgspec.Struct):
     round: int
     block: int
@@ -101,7 +124,11 @@ class Round(msgspec.Struct):
     counters: dict[str, Counters] = {}
     cpu: Cpu | None = None
     tcp: Tcp | None = None
+    noise: Noise | None = None
     kernel_log: list[str] = []
+    stacks: list[Stack] = []
+    profile: Profile | None = None
+    packet_sizes_meta: PacketSizesMeta = msgspec.field(default_factory=PacketSizesMeta)
 
 
 class Line(NamedTuple):

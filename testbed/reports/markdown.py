@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from testbed.reports import tables
 from testbed.reports.data import Report, ReportData
+from testbed.reports.evidence import first_stacks
 from testbed.reports.words import in_gbit
 
 
@@ -27,6 +28,7 @@ def _sections(data: ReportData) -> Iterator[str]:
         yield f"### {_safe(tables.state_title(data, state))}"
         rows = [["bitrate, Gbit/s", in_gbit(summaries["bits_per_second"])]] if _measured(data, state) else []
         rows += [[name, packets] for name, packets in tables.size_rows(summaries)]
+        rows += [[title, words] for title, words in tables.state_rows(summaries)]
         yield _table(["figure", "mean [95% CI] ±sd"], rows)
     if explained := tables.explanations(data):
         yield "## Packet sizes"
@@ -38,11 +40,21 @@ def _sections(data: ReportData) -> Iterator[str]:
             yield f"{_safe(one.heading)}:"
             yield _table(one.header, one.rows)
         yield from (_safe(line) for line in tables.remarks(data))
+    for one in tables.profile_tables(data):
+        yield f"{_safe(one.heading)}:"
+        yield _table(one.header, one.rows)
+    if data.stacks:
+        yield "## Kernel stacks of large packets"
+        for heading, note, frames in first_stacks(data.stacks):
+            yield f"{_safe(heading)}: {_safe(note)}."
+            yield "```\n" + "\n".join(frames) + "\n```"
     if data.expectations:
         yield "## Expectations"
         yield _list(tables.expectation_lines(data))
     yield "## How it was measured"
     yield _safe(data.method)
+    if data.rules:
+        yield _safe(tables.rule_line(data))
     if data.argv:
         yield f"```sh\n{shlex.join(data.argv)}\n```"
 

@@ -107,6 +107,18 @@ def cpu_shares(record: Round) -> Figures:
                 yield f"cpu.{name}.{kind}", getattr(use, kind)
 
 
+def own_cpu(record: Round) -> Figures:
+    """`cpu.testbed`: this program with its collectors, in percent of one core."""
+    own = record.cpu.processes.get("testbed") if record.cpu else None
+    if own is not None and record.measured_s:
+        yield "cpu.testbed", (own.user_s + own.system_s) / record.measured_s * 100
+
+
+def noise(record: Round) -> Figures:
+    for name in ("cpu_pressure", "steal", "foreign"):
+        yield f"noise.{name}", getattr(record.noise, name, None)
+
+
 def latency(record: Round) -> Figures:
     if record.workload is not None:
         for name, value in record.workload.latency_us.items():
@@ -177,6 +189,8 @@ METRICS = (
     Metric("CPU s/GB", cpu_per_gb),
     Metric("CPU s/GB", process_cpu_per_gb),
     Metric("%", cpu_shares),
+    Metric("%", own_cpu),
+    Metric("%", noise),
     Metric("us", latency),
     Metric("us", tcp_times),
     Metric("", tcp_state),

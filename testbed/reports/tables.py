@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
@@ -34,6 +34,21 @@ PING_PONG = ("transactions_per_second", "latency_us.min", "latency_us.p90", "lat
 CLASSIC = ("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s")
 STATE_COLUMNS = ("retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG, "fairness", *CLASSIC)
 COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG)
+
+CORE_FIELDS = ("user", "system", "idle", "iowait", "irq", "softirq")
+STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (
+    ("TCP rtt/rttvar us", ("tcp.rtt_us", "tcp.rttvar_us")),
+    ("TCP snd_cwnd/snd_wnd/snd_mss", ("tcp.snd_cwnd", "tcp.snd_wnd", "tcp.snd_mss")),
+    ("net CPU usr/sys/idle/iow/irq/sirq", [f"cpu.net.{field}" for field in CORE_FIELDS]),
+    ("app CPU usr/sys/idle/iow/irq/sirq", [f"cpu.app.{field}" for field in CORE_FIELDS]),
+)
+# In percent: of the time, of all CPU time, of one core, of one core.
+DISTURBANCE = {
+    "noise.cpu_pressure": "CPU pressure",
+    "noise.steal": "steal",
+    "noise.foreign": "other processes",
+    "cpu.testbed": "testbed itself",
+}
 
 
 @dataclass(frozen=True)
@@ -148,6 +163,33 @@ def size_rows(summaries: dict[str, MetricSummary]) -> Iterator[tuple[str, str]]:
         if count := len(names) - len(shown):
             rest = 1 - sum(main[name][1] for name in shown)
             yield f"{side}, {count} more size{'s' if count > 1 else ''}", f"{max(0.0, rest):.2%} of the bytes"
+
+
+def state_rows(summaries: Mapping[str, MetricSummary]) -> Iterator[tuple[str, str]]:
+    """(what, means) of the state's flow, its cores as kperf prints them, and what may have disturbed it."""
+    for title, names in STATE_ROWS:
+        held = [summaries[name].mean for name in names if name in summaries]
+        if len(held) == len(names):
+            yield title, "/".join(_short(round(mean, 2)) for mean in held)
+    own = [f"{word} {summaries[name].mean:.1f}%" for name, word in DISTURBANCE.items() if name in summaries]
+    if own:
+        yield "noise", ", ".join(own)
+
+
+def profile_tables(data: ReportData) -> Iterator[Table]:
+    """For each compared pair with a profile, the functions whose share of the CPU time differs most."""
+    for one in data.profiles:
+        rows = [
+            [held.function, f"{held.a:.2f}", f"{held.b:.2f}", f"{held.b - held.a:+.2f}"]
+            for held in one.functions
+        ]
+        heading = f"Functions whose CPU time differs most, % (a = {one.a}, b = {one.b})"
+        yield Table(heading, ["function", "a", "b", "b-a"], rows, right=1)
+
+
+def rule_line(data: ReportData) -> str:
+    """One sentence on sides where sizes and counters are compared by a rule, "" without any."""
+    return f"Packet sizes against the counters: {'; '.join(data.rules)}." if data.rules else ""
 
 
 def shown_sides(summaries: dict[str, MetricSummary]) -> list[str]:

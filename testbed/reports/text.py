@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from testbed.reports import tables
 from testbed.reports.data import Report, ReportData
+from testbed.reports.evidence import first_stacks
 from testbed.reports.layouts import gain_grid
 from testbed.reports.words import ascii_only, in_gbit, table, wrapped
+
+MOST_FUNCTIONS = 5  # of a profile; the other formats show all
 
 
 def text_report(report: Report) -> str:
@@ -23,6 +28,9 @@ def text_report(report: Report) -> str:
         _table(states) if states else [],
         _grid(report),
         _comparisons(data),
+        _profiles(data),
+        _stacks(data),
+        _wrapped([tables.rule_line(data)]),
         _wrapped(tables.expectation_lines(data)),
         wrapped(data.method),
         command_lines(data.argv),
@@ -54,7 +62,8 @@ def _state(data: ReportData, state: str) -> list[str]:
     lines = [f"[{tables.state_title(data, state)}]"]
     if "bits_per_second" in summaries:
         lines.append(f"bitrate Gbit/s: {in_gbit(summaries['bits_per_second'])}")
-    return lines + [f"{name}: {packets}" for name, packets in tables.size_rows(summaries)]
+    lines += [f"{name}: {packets}" for name, packets in tables.size_rows(summaries)]
+    return lines + [f"{title}: {words}" for title, words in tables.state_rows(summaries)]
 
 
 def _grid(report: Report) -> list[str]:
@@ -67,6 +76,24 @@ def _comparisons(data: ReportData) -> list[str]:
     for one in tables.comparison_tables(data):
         lines += [one.heading, *("  " + line for line in _table(one))]
     return lines + _wrapped(tables.remarks(data))
+
+
+def _profiles(data: ReportData) -> list[str]:
+    lines: list[str] = []
+    for one in tables.profile_tables(data):
+        shown = replace(one, rows=one.rows[:MOST_FUNCTIONS])
+        lines += [*wrapped(one.heading), *("  " + line for line in _table(shown))]
+    return lines
+
+
+def _stacks(data: ReportData) -> list[str]:
+    lines: list[str] = []
+    for heading, note, frames in first_stacks(data.stacks):
+        lines += [*wrapped(f"{heading}: {note}:", indent="  ")]
+        lines += textwrap.wrap(
+            " < ".join(frames), 75, initial_indent="  ", subsequent_indent="  ", break_long_words=False
+        )
+    return lines
 
 
 def _table(one: tables.Table) -> list[str]:

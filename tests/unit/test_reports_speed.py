@@ -35,7 +35,11 @@ def test_lean_models_have_the_names_and_defaults_of_the_records(model):
         assert one.required == known.is_required(), one.name
         if not one.required:
             default = one.default_factory() if one.default is msgspec.NODEFAULT else one.default
-            assert default == known.get_default(call_default_factory=True), one.name
+            held = known.get_default(call_default_factory=True)
+            if isinstance(default, msgspec.Struct):
+                assert msgspec.to_builtins(default).items() <= held.model_dump().items(), one.name
+            else:
+                assert default == held, one.name
 
 
 def test_lines_and_records_give_the_same_report(folder):
