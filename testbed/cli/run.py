@@ -71,7 +71,7 @@ def run(
 
     need_root("run", "`testbed experiment show|check`, `plan`, `check`, `graph` and `report` work without")
     folder = results_folder(results)
-    collect = {"collector": collector, "stacks": stacks, "profile": profile or None}
+    collect = _collect(collector, stacks, profile)
     overrides = _overrides(rounds, duration, omit, target, cap, seed, collect, assign or [])
     if resume is not None:
         stored = open_run(find_run(resume, folder))
@@ -98,6 +98,23 @@ def run(
     raise typer.Exit(ended.exit_status)
 
 
+def _collect(collector: str | None, stacks: str | None, profile: bool) -> dict[str, Any]:
+    """What is asked to be collected. InputError that names the option, where the file would be named later."""
+    from pydantic import ValidationError
+
+    from testbed.evidence.spec import CollectSpec
+
+    asked = {"collector": collector, "stacks": stacks, "profile": profile or None}
+    given = {key: value for key, value in asked.items() if value is not None}
+    try:
+        CollectSpec.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option, words = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        raise InputError(f"--{option} {given[str(option)]}: {words[0].lower()}{words[1:]}") from None
+    return given
+
+
 def _overrides(
     rounds: int | None,
     duration: float | None,
@@ -119,7 +136,7 @@ def _overrides(
     for part in (
         {"protocol": {key: value for key, value in protocol.items() if value is not None}},
         {"overrides": {"workload": {key: value for key, value in workload.items() if value is not None}}},
-        {"collect": {key: value for key, value in collect.items() if value is not None}},
+        {"collect": collect},
         *(parse_override(text) for text in assign),
     ):
         tree = merge(tree, part)
