@@ -9,7 +9,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -174,19 +175,33 @@ def _configure(request: Request, tree: Tree, commit: str, asked: dict[str, str])
     tree.out.mkdir(exist_ok=True)
     wanted = tree.folder / "wanted.config"
     wanted.write_text(kconfig.fragment(asked))
-    done = subprocess.run(
-        ["make", "-s", "-C", str(tree.source), f"O={tree.out}", "allnoconfig"],
-        env={**_environment(), "KCONFIG_ALLCONFIG": str(wanted)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with _unchanged_stays(tree.out / ".config"):
+        done = subprocess.run(
+            ["make", "-s", "-C", str(tree.source), f"O={tree.out}", "allnoconfig"],
+            env={**_environment(), "KCONFIG_ALLCONFIG": str(wanted)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
         raise BuildFailed(f"make allnoconfig: {first_error(done.stdout + done.stderr)}")
     held = store.parse_config((tree.out / ".config").read_text())
     missing = kconfig.lost(asked, held, tree, commit)
     left = kconfig.check_fragments(request.fragments, missing, list(held))
     return [f"the lean config's {each}" for each in left]
+
+
+@contextmanager
+def _unchanged_stays(path: Path) -> Iterator[None]:
+    """A file that the block writes anew with the same content keeps its time.
+
+    A newer .config makes a header that nearly every file includes
+    (arch/x86/Makefile: cpufeaturemasks.h), and so compiles everything again.
+    """
+    before = (path.read_bytes(), path.stat()) if path.exists() else None
+    yield
+    if before and path.read_bytes() == before[0]:
+        os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
 
 
 def _make(request: Request, tree: Tree, key: str, progress: Progress) -> str:
