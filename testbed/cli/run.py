@@ -99,7 +99,7 @@ def run(
 
 
 def _collect(collector: str | None, stacks: str | None, profile: bool) -> dict[str, Any]:
-    """What is asked to be collected. InputError that names the option, where the file would be named later."""
+    """What is asked to be collected. InputError that names the option: later the file would be named."""
     from pydantic import ValidationError
 
     from testbed.evidence.spec import CollectSpec
