@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from testbed.experiments.records import Run
-from testbed.reports.data import ComparisonData, Part, Report, asked_effect
+from testbed.reports.data import ComparisonData, Report, asked_effect
+from testbed.reports.part import Part
 from testbed.reports.tables import COMPARED, TITLES
 from testbed.reports.words import p_value, percent, table, wrapped
 from testbed.stats.compare import Verdict, compare_unpaired, judged_together

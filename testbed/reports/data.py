@@ -7,26 +7,24 @@ from dataclasses import dataclass
 from itertools import chain
 from math import fsum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from testbed.experiments.expect import judge, parse
 from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.evidence import all_rules
 from testbed.reports.explain import explained
-from testbed.reports.gather import Gathered, Series, StateRounds, gather
+from testbed.reports.gather import Gathered, Series, StateRounds, gather, label
+from testbed.reports.kernels import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.reports.lean import Line, line_of
 from testbed.reports.metrics import size_of
+from testbed.reports.part import Part
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import Drift, drift, line
 from testbed.stats.summary import summarise
 
 # A size is compared, and shown in the text, from this share of a side's packets or bytes on.
 MAIN_SHARE = 0.01
-
-
-class Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class MetricSummary(Part):
@@ -120,6 +118,8 @@ class ReportData(Part):
     )
     profiles: list[ProfileData]
     rules: list[str] = Field(description="where sizes were compared with the counters by a rule, and which")
+    boots: dict[str, BootsData] = Field(description="state -> its throughput by boots, where kernels booted")
+    across_kernels: list[str] = Field(description="remarks on comparisons across kernels, and on lost sides")
     rounds: dict[str, RoundCounts]
     headers: dict[str, str] = Field(description="state -> its settings in one line")
     invalid: list[InvalidRound]
@@ -166,13 +166,18 @@ def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = (
         run_id=run.run_id,
         experiment=str(run.experiment.get("name", "experiment")),
         status=run.status,
-        problems=[*_status_notes(run, states), *problems],
+        problems=[*_status_notes(run, states), *emulation_notes(run), *problems],
         states=summaries,
         comparisons=comparisons,
         expectations=_expectations(run, states, summaries, comparisons),
         stacks={name: found for name, held in states.items() if (found := held.evidence.stacks())},
         profiles=list(_profiles(states, pairs)),
         rules=all_rules([held.evidence for held in states.values()]),
+        boots=boots_of(run, states),
+        across_kernels=[
+            *lost_sides(run),
+            *across_remarks(run, states, pairs, {name: list(main_sizes(summaries[name])) for name in states}),
+        ],
         rounds={name: _counts(held) for name, held in states.items()},
         headers={name: headers.get(held.state, "") for name, held in states.items()},
         invalid=_invalid(states.values()),
@@ -323,13 +328,15 @@ def _expectations(
 ) -> list[ExpectationData]:
     """The experiment's expectations of the states that could run, on each kernel that ran them."""
     asked = parse(run.experiment.get("expect") or [], list(run.states))
-    asked = [one for one in asked if one.state not in run.skipped and one.over not in run.skipped]
     judged = []
     kernels = dict.fromkeys(held.kernel for held in states.values())
     for kernel in kernels:
+        skipped = {
+            name for name in run.states if {name, label(name, kernel, len(run.kernels))} & {*run.skipped}
+        }
         here = {held.state: summaries[name] for name, held in states.items() if held.kernel == kernel}
         on = f" on {kernel}" if len(kernels) > 1 else ""
-        for one in judge(asked, here, comparisons):
+        for one in judge([one for one in asked if not {one.state, one.over} & skipped], here, comparisons):
             judged.append(
                 ExpectationData(
                     expectation=f"{one.expectation}{on}", state=one.state, holds=one.holds, found=one.found

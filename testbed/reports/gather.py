@@ -37,6 +37,7 @@ class StateRounds:
     kernel: str
     rounds: list[int] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
+    boots: list[int] = field(default_factory=list)
     with_sizes: list[int] = field(default_factory=list)  # indices of the rounds that saw packet sizes
     columns: dict[str, Column] = field(default_factory=dict)
     sizes: dict[str, dict[int, Column]] = field(default_factory=dict)  # the same of packet sizes, by side
@@ -77,6 +78,7 @@ class StateRounds:
         index = len(self.rounds)
         self.rounds.append(record.round)
         self.blocks.append(record.block)
+        self.boots.append(record.boot)
         if record.packet_sizes:
             self.with_sizes.append(index)
         self.example = self.example or line.whole()

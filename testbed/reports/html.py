@@ -32,7 +32,10 @@ def html_report(report: Report) -> str:
         figures=figures(report),
         states=tables.states_table(data),
         sizes={name: list(tables.size_rows(held)) for name, held in data.states.items()},
-        beside={name: list(tables.state_rows(held)) for name, held in data.states.items()},
+        beside={
+            name: [*tables.boots_row(data, name), *tables.state_rows(held)]
+            for name, held in data.states.items()
+        },
         profiles=list(tables.profile_tables(data)),
         stacks=first_stacks(data.stacks),
         rule=tables.rule_line(data),

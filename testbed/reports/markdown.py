@@ -28,7 +28,9 @@ def _sections(data: ReportData) -> Iterator[str]:
         yield f"### {_safe(tables.state_title(data, state))}"
         rows = [["bitrate, Gbit/s", in_gbit(summaries["bits_per_second"])]] if _measured(data, state) else []
         rows += [[name, packets] for name, packets in tables.size_rows(summaries)]
-        rows += [[title, words] for title, words in tables.state_rows(summaries)]
+        rows += [
+            [title, words] for title, words in (*tables.boots_row(data, state), *tables.state_rows(summaries))
+        ]
         yield _table(["figure", "mean [95% CI] ±sd"], rows)
     if explained := tables.explanations(data):
         yield "## Packet sizes"

@@ -134,6 +134,7 @@ def remarks(data: ReportData) -> list[str]:
             )
     if len(bitrates) > 1:
         lines.append(f"p is adjusted for {len(bitrates)} comparisons (Holm).")
+    lines += data.across_kernels
     for one in bitrates:
         if one.drift and one.drift.p < 0.05:
             lines.append(
@@ -163,6 +164,16 @@ def size_rows(summaries: dict[str, MetricSummary]) -> Iterator[tuple[str, str]]:
         if count := len(names) - len(shown):
             rest = 1 - sum(main[name][1] for name in shown)
             yield f"{side}, {count} more size{'s' if count > 1 else ''}", f"{max(0.0, rest):.2%} of the bytes"
+
+
+def boots_row(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
+    """(what, how the throughput varied) of a state that ran on booted kernels."""
+    one = data.boots.get(state)
+    if one is None:
+        return
+    parts = [("sd between boots", one.sd_between), ("within", one.sd_within)]
+    words = ", ".join(f"{name} {sd * 1e-9:.2f} Gbit/s" for name, sd in parts if sd is not None)
+    yield f"{one.boots} boot{'' if one.boots == 1 else 's'}", words or "one round, no spread"
 
 
 def state_rows(summaries: Mapping[str, MetricSummary]) -> Iterator[tuple[str, str]]:

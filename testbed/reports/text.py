@@ -63,7 +63,10 @@ def _state(data: ReportData, state: str) -> list[str]:
     if "bits_per_second" in summaries:
         lines.append(f"bitrate Gbit/s: {in_gbit(summaries['bits_per_second'])}")
     lines += [f"{name}: {packets}" for name, packets in tables.size_rows(summaries)]
-    return lines + [f"{title}: {words}" for title, words in tables.state_rows(summaries)]
+    return lines + [
+        f"{title}: {words}"
+        for title, words in (*tables.boots_row(data, state), *tables.state_rows(summaries))
+    ]
 
 
 def _grid(report: Report) -> list[str]:
