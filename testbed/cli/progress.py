@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import shorten
 from types import TracebackType
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from testbed.experiments.measure import Task
 from testbed.experiments.records import Round, Run
 from testbed.experiments.runner import Observer, Progress
 from testbed.experiments.schedule import StoppingRule, remaining
+
+MOST_OF_A_REASON = 100  # columns
 
 
 class Terminal(Observer, AbstractContextManager["Terminal"]):
@@ -64,7 +67,7 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
         self._took.append(record.wall_s)
         figure = _gbit(record)
         place = "warm-up" if record.warmup else f"block {record.block + 1}"
-        verdict = "" if record.valid else f"  INVALID: {record.reason}"
+        verdict = "" if record.valid else f"  INVALID: {_short(record.reason or '')}"
         line = f"round {record.round:3d}  {place:9s} {record.state:24s} {figure}{verdict}"
         self._say(line if self._console.is_terminal else f"{line}  {self._outlook()}".rstrip())
 
@@ -86,6 +89,11 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
 def _gbit(record: Round) -> str:
     rate = record.workload.bits_per_second if record.workload else None
     return " " * 12 if rate is None else f"{rate / 1e9:7.2f} Gbit/s"
+
+
+def _short(reason: str) -> str:
+    """What fits beside a round's figures; all of it is in the record, and in the report."""
+    return shorten(reason, MOST_OF_A_REASON, placeholder=" ...")
 
 
 def _clock(seconds: float) -> str:
