@@ -22,7 +22,7 @@ from testbed.yamlfile import mistake
 
 CLIENT, SERVER = "kperf-client", "kperf-server"
 HOW_TO_GET = (
-    "build github.com/facebookexperimental/kperf, and put its programs client and server "
+    "build kperf from source (no distribution has it), and put its programs client and server "
     f"into PATH as {CLIENT} and {SERVER}"
 )
 

@@ -45,5 +45,5 @@ def test_a_server_in_each_node_and_the_client_between_them(tmp_path, programs):
 
 def test_without_its_programs_it_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-    with pytest.raises(MissingCapability, match=r"kperf-client and kperf-server not in PATH \(build github"):
+    with pytest.raises(MissingCapability, match=r"kperf-client and kperf-server not in PATH \(build kperf"):
         run(tmp_path, tool="kperf")
