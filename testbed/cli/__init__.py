@@ -34,7 +34,9 @@ def main() -> None:
     except TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "testbed"
-        sys.exit(_fail(f"{error.format_message()} (see {command} --help)", error.exit_code))
+        # Typer hands on pydantic's words for a value that is none of an enumeration's.
+        words = error.format_message().replace("Value error, ", "").rstrip(".")
+        sys.exit(_fail(f"{words} (see {command} --help)", error.exit_code))
     except TestbedError as error:
         sys.exit(_fail(str(error), error.exit_status))
     except KeyboardInterrupt:

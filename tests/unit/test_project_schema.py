@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from testbed.cli import app
+from testbed.cli import app, main
 from testbed.cli.schema import Subject
 from testbed.experiments.records import Round, Run
 
@@ -43,3 +43,14 @@ def test_an_unknown_subject_is_refused_with_the_known_ones():
     result = CliRunner().invoke(app, ["schema", "kernel"])
     assert result.exit_code == 2
     assert "topology" in result.output
+
+
+def test_an_unknown_subject_is_one_clean_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["testbed", "schema", "foo"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    names = ", ".join(f"'{subject}'" for subject in Subject)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"testbed: Invalid value for 'subject': 'foo' is not one of {names} (see testbed schema --help)\n"
+    )
