@@ -42,12 +42,11 @@ STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (
     ("net CPU usr/sys/idle/iow/irq/sirq", [f"cpu.net.{field}" for field in CORE_FIELDS]),
     ("app CPU usr/sys/idle/iow/irq/sirq", [f"cpu.app.{field}" for field in CORE_FIELDS]),
 )
-# In percent: of the time, of all CPU time, of one core, of one core.
-DISTURBANCE = {
+# In percent: of the time, of all CPU time, of one core.
+NOISE = {
     "noise.cpu_pressure": "CPU pressure",
     "noise.steal": "steal",
     "noise.foreign": "other processes",
-    "cpu.testbed": "testbed itself",
 }
 
 
@@ -178,13 +177,19 @@ def boots_row(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
 
 def state_rows(summaries: Mapping[str, MetricSummary]) -> Iterator[tuple[str, str]]:
     """(what, means) of the state's flow, its cores as kperf prints them, and what may have disturbed it."""
+    rows: dict[str, list[str]] = {}  # net and app CPU are the same where the cores are
     for title, names in STATE_ROWS:
         held = [summaries[name].mean for name in names if name in summaries]
         if len(held) == len(names):
-            yield title, "/".join(_short(round(mean, 2)) for mean in held)
-    own = [f"{word} {summaries[name].mean:.1f}%" for name, word in DISTURBANCE.items() if name in summaries]
-    if own:
-        yield "noise", ", ".join(own)
+            rows.setdefault("/".join(_short(round(mean, 2)) for mean in held), []).append(title)
+    for means, titles in rows.items():
+        who = [title.partition(" ")[0] for title in titles]
+        yield f"{', '.join(who)} {titles[0].partition(' ')[2]}", means
+    noise = [f"{word} {summaries[name].mean:.1f}%" for name, word in NOISE.items() if name in summaries]
+    if noise:
+        yield "noise", ", ".join(noise)
+    if "cpu_s.testbed" in summaries:
+        yield "testbed itself, CPU s a round", f"{summaries['cpu_s.testbed'].mean:.3f}"
 
 
 def profile_tables(data: ReportData) -> Iterator[Table]:

@@ -62,7 +62,8 @@ def test_the_text_has_a_line_for_each_kind_of_evidence(report):
         "TCP snd_cwnd/snd_wnd/snd_mss: 7650/15499264/4148",
         "net CPU usr/sys/idle/iow/irq/sirq: 0.01/0.08/37.75/0/3.87/58.26",
         "app CPU usr/sys/idle/iow/irq/sirq: 0.06/19.48/77.23/0/1.19/2.02",
-        "noise: CPU pressure 2.5%, steal 0.1%, other processes 12.0%, testbed itself 3.0%",
+        "noise: CPU pressure 2.5%, steal 0.1%, other processes 12.0%",
+        "testbed itself, CPU s a round: 0.030",
         "  copy_user       40.00  12.00  -28.00",
         "  __netif_receive_skb_core < napi_gro_complete < veth_poll",
     ):
@@ -88,3 +89,10 @@ def test_a_run_without_such_evidence_says_nothing_of_it():
     assert not any(
         word in text for word in ("Stack", "Functions", "noise", "TCP rtt", "against the counters")
     )
+
+
+def test_cores_that_are_the_same_are_one_line():
+    record = made_round(0, "a", 0, cpu=Cpu(net=APP, app=APP))
+    lines = text_report(make_report(made_run({"a": made_state()}), [record])).splitlines()
+    assert "net, app CPU usr/sys/idle/iow/irq/sirq: 0.06/19.48/77.23/0/1.19/2.02" in lines
+    assert sum("usr/sys" in line for line in lines) == 1
