@@ -9,6 +9,7 @@ from testbed.reports import svg, tables
 from testbed.reports.data import Report
 from testbed.reports.evidence import first_stacks
 from testbed.reports.figures import css, figures
+from testbed.reports.layouts import kernel_table
 from testbed.reports.words import spread
 
 
@@ -30,6 +31,7 @@ def html_report(report: Report) -> str:
             for index, name in enumerate(data.states)
         ],
         figures=figures(report),
+        kernels=kernel_table(report),
         states=tables.states_table(data),
         sizes={name: list(tables.size_rows(held)) for name, held in data.states.items()},
         beside={

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from testbed.reports.data import Report
-from testbed.reports.gather import StateRounds
+from testbed.reports.gather import StateRounds, label
 from testbed.reports.tables import Table
 from testbed.reports.words import table
 
@@ -42,8 +42,8 @@ def table_report(report: Report) -> str:
 
 
 def layouts(report: Report) -> Iterator[Table]:
-    """The grid where the experiment has a matrix, else each compared pair figure by figure."""
-    grid = gain_grid(report)
+    """What each kernel did, else the grid of a matrix, else each compared pair figure by figure."""
+    grid = kernel_table(report) or gain_grid(report)
     if grid:
         yield grid
         return
@@ -55,12 +55,12 @@ def layouts(report: Report) -> Iterator[Table]:
 
 
 def gain_grid(report: Report) -> Table | None:
-    """Mean throughput by the axes of a matrix: the compared axis across, the others down.
+    """Mean throughput on one kernel by the axes of a matrix: the compared axis across, the others down.
 
     Two columns have their gain beside them, with its interval. None without a matrix.
     """
     axes: Mapping[str, Mapping[str, Any]] = (report.run.experiment.get("matrix") or {}).get("axes") or {}
-    if not axes:
+    if not axes or len(report.run.kernels) > 1:  # kernels have a table of their own
         return None
     across = _compared_axis(report, axes)
     down = [axis for axis in axes if axis != across]
@@ -74,6 +74,35 @@ def gain_grid(report: Report) -> Table | None:
             rows.append([", ".join(values), *(_throughput(report, name) for name in names), *gain])
     header = [" and ".join(down), *columns, *(["gain"] if len(columns) == 2 else [])]
     return Table("Throughput", header, rows)
+
+
+def kernel_table(report: Report) -> Table | None:
+    """What each kernel did with each state: packets received, and what was sent again.
+
+    The sizes are of the receiving side that saw the largest packet. None with one kernel.
+    """
+    kernels = list(report.run.kernels)
+    if len(kernels) < 2:
+        return None
+    rows = []
+    for state in report.run.states:
+        names = [label(state, kernel, len(kernels)) for kernel in kernels]
+        if any(name in report.data.states for name in names):
+            rows.append([state, *(_received(report, name) for name in names)])
+    return Table("Largest and mean packet received, bytes; retransmits", ["state", *kernels], rows)
+
+
+def _received(report: Report, state: str) -> str:
+    if state in report.run.skipped:
+        return "skipped"
+    held = report.data.states.get(state) or {}
+    sides = [name.removesuffix(" largest_size") for name in held if name.endswith(" rx largest_size")]
+    if not sides:
+        return "no valid round"
+    side = max(sides, key=lambda one: held[f"{one} largest_size"].max)
+    again = held.get("retransmits")
+    resent = f"; {again.mean:.0f}" if again else ""
+    return f"{held[f'{side} largest_size'].max:.0f}, {held[f'{side} mean_size'].mean:.0f}{resent}"
 
 
 def before_after(report: Report, a: str, b: str) -> Table:

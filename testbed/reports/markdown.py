@@ -8,18 +8,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from testbed.reports import tables
 from testbed.reports.data import Report, ReportData
 from testbed.reports.evidence import first_stacks
+from testbed.reports.layouts import kernel_table
 from testbed.reports.words import in_gbit
 
 
 def markdown_report(report: Report) -> str:
     """The whole report as GitHub's dialect of Markdown."""
-    return "\n\n".join(_sections(report.data)) + "\n"
+    return "\n\n".join(_sections(report)) + "\n"
 
 
-def _sections(data: ReportData) -> Iterator[str]:
+def _sections(report: Report) -> Iterator[str]:
+    data = report.data
     yield f"# {data.experiment}"
     yield f"Run `{data.run_id}`, {data.status}."
     yield from (f"> {_safe(line)}" for line in tables.notes(data))
+    if kernels := kernel_table(report):
+        yield f"{_safe(kernels.heading)}:"
+        yield _table(kernels.header, kernels.rows)
     states = tables.states_table(data)
     if states:
         yield "## States"

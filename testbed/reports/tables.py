@@ -205,7 +205,12 @@ def profile_tables(data: ReportData) -> Iterator[Table]:
 
 def rule_line(data: ReportData) -> str:
     """One sentence on sides where sizes and counters are compared by a rule, "" without any."""
-    return f"Packet sizes against the counters: {'; '.join(data.rules)}." if data.rules else ""
+    places: dict[str, list[str]] = {}
+    for rule in data.rules:
+        place, _, words = rule.partition(": ")
+        places.setdefault(words, []).append(place)
+    told = "; ".join(f"{words} ({', '.join(held)})" for words, held in places.items())
+    return f"Packet sizes against the counters: {told}." if told else ""
 
 
 def shown_sides(summaries: dict[str, MetricSummary]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from testbed.reports import tables
 from testbed.reports.data import Report, ReportData
 from testbed.reports.evidence import first_stacks
-from testbed.reports.layouts import gain_grid
+from testbed.reports.layouts import gain_grid, kernel_table
 from testbed.reports.words import ascii_only, in_gbit, table, wrapped
 
 MOST_FUNCTIONS = 5  # of a profile; the other formats show all
@@ -70,8 +70,11 @@ def _state(data: ReportData, state: str) -> list[str]:
 
 
 def _grid(report: Report) -> list[str]:
-    grid = gain_grid(report)
-    return table(grid.header, grid.rows) if grid else []
+    if grid := gain_grid(report):
+        return table(grid.header, grid.rows)
+    if kernels := kernel_table(report):
+        return [kernels.heading, *table(kernels.header, kernels.rows)]
+    return []
 
 
 def _comparisons(data: ReportData) -> list[str]:

@@ -74,7 +74,7 @@ def test_the_text_has_a_line_for_each_kind_of_evidence(report):
 
 def test_rules_that_differ_in_their_number_only_are_one(report):
     assert report.data.rules == ["server:veth0 rx: packets dropped after they were seen"]
-    assert "server:veth0 rx: packets dropped" in " ".join(text_report(report).split())
+    assert "packets dropped after they were seen (server:veth0 rx)" in " ".join(text_report(report).split())
 
 
 @pytest.mark.parametrize("maker", [markdown_report, html_report])

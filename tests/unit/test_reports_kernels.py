@@ -129,3 +129,19 @@ def test_ipv6_sizes_that_differ_by_the_jumbo_header_are_told_once():
     assert text.count(f"8 bytes larger on {OLD} than on {NEW}") == 1
     same = {OLD: (862, 511318), NEW: (862, 511318)}
     assert "jumbo header" not in text_of(kernels_run(), kernels_rounds(sizes=same))
+
+
+def test_what_each_kernel_did_with_each_state_stands_side_by_side():
+    sizes = {OLD: (1000, 65000), NEW: (1000, 130524)}
+    run = kernels_run(states=("a", "b"), skipped={f"b@{OLD}": "too big gso_max_size"})
+    rounds = kernels_rounds(sizes=sizes) + kernels_rounds(sizes=sizes, states=("b",), only=(NEW,))
+    report = make_report(run, rounds)
+    lines = text_report(report).splitlines()
+    start = lines.index("Largest and mean packet received, bytes; retransmits")
+    assert lines[start + 1 : start + 4] == [
+        "state  6.18.5           7.3.4",
+        "a      65000, 33000; 0  130524, 65762; 0",
+        "b      skipped          130524, 65762; 0",
+    ]
+    for maker in (markdown_report, html_report):
+        assert "130524, 65762; 0" in maker(report)
