@@ -17,6 +17,10 @@ from testbed.topology.lab import Lab
 NOTED = r"\b(veth|vxlan|geneve|bridge|br|bond|vlan|tun|tap|eth|TCP|UDP|IPv[46]|netdev|skb|neighbour)\d*\b"
 NOTED_LEVEL = 4  # KERN_WARNING and worse
 
+# What stands around the output of WARN() and BUG(): include/linux/bug.h, print_oops_end_marker().
+_CUT_HERE = "------------[ cut here ]------------"
+_END_TRACE = "---[ end trace "
+
 # Documentation/admin-guide/tainted-kernels.rst, bit by bit.
 TAINTS = "PFSRMBUDAWCIOELKXTNJ"
 # Machine check, bad page, died, warned, soft lockup. The others tell of modules and of what users did.
@@ -53,7 +57,7 @@ class KernelLog:
         if added:
             found.append(f"tainted {added}")
         fields: dict[str, Any] = {
-            "kernel_log": [text for level, text in messages if _matters(level, text)],
+            "kernel_log": kept(messages),
             "kernel_faults": found,
             "taint": taint_letters(after),
         }
@@ -79,6 +83,20 @@ def parse(record: str) -> tuple[int, str]:
     """Level (0 to 7) and text of a record of /dev/kmsg: `prio,seq,time,flags;text`, then its dictionary."""
     head, _, body = record.partition(";")
     return int(head.split(",")[0]) & 7, body.split("\n")[0]
+
+
+def kept(messages: Iterable[tuple[int, str]]) -> list[str]:
+    """The texts worth a line in the record: those that matter, and all of what WARN() and BUG() print.
+
+    What a warning is about stands in the line before the one that says WARNING.
+    """
+    texts, within = [], False
+    for level, text in messages:
+        within = within or _CUT_HERE in text
+        if within or _matters(level, text):
+            texts.append(text)
+        within = within and not text.startswith(_END_TRACE)
+    return texts
 
 
 def faults(texts: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.evidence.kernel_log import faults, parse, taint_letters
+from testbed.evidence.kernel_log import faults, kept, parse, taint_letters
 
 
 def test_record_gives_level_and_text_without_its_dictionary():
@@ -52,3 +52,16 @@ def test_taint_bits_have_the_letters_of_an_oops():
     assert taint_letters(1 << 9 | 1 << 7) == "DW"
     assert taint_letters(1 << 18) == "N"
     assert taint_letters(1 << 25) == "(25)"
+
+
+def test_a_warning_is_kept_whole_and_what_stands_around_it_is_not():
+    warning = [
+        (4, "------------[ cut here ]------------"),
+        (4, "proc_dir_entry 'pktgen/pgctrl' already registered"),
+        (4, "WARNING: CPU: 0 PID: 214 at fs/proc/generic.c:405 proc_register+0x16a/0x210"),
+        (4, "Call Trace:"),
+        (4, " <TASK>"),
+        (4, "---[ end trace 0000000000000000 ]---"),
+    ]
+    around = [(6, "random: crng init done"), (5, "audit: type=1400"), (3, "pktgen: no entry")]
+    assert kept([*around, *warning, *around]) == [text for _, text in warning]
