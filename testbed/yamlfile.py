@@ -149,8 +149,13 @@ def _kind(value: object) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-def _construct(node: yaml.Node, key: Key, lines: dict[Key, int], source: str) -> Any:
+def _construct(
+    node: yaml.Node, key: Key, lines: dict[Key, int], source: str, inside: tuple[yaml.Node, ...] = ()
+) -> Any:
     lines.setdefault(key, node.start_mark.line + 1)
+    if any(node is outer for outer in inside):
+        raise InputError(f"{source}:{lines[key]}: an alias (*) refers to what it stands in")
+    inside = (*inside, node)
     if isinstance(node, yaml.MappingNode):
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -160,10 +165,12 @@ def _construct(node: yaml.Node, key: Key, lines: dict[Key, int], source: str) ->
             if name in result:
                 raise InputError(f"{source}:{key_node.start_mark.line + 1}: the key '{name}' stands twice")
             lines[(*key, name)] = key_node.start_mark.line + 1
-            result[name] = _construct(value_node, (*key, name), lines, source)
+            result[name] = _construct(value_node, (*key, name), lines, source, inside)
         return result
     if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, (*key, index), lines, source) for index, item in enumerate(node.value)]
+        return [
+            _construct(item, (*key, index), lines, source, inside) for index, item in enumerate(node.value)
+        ]
     return _scalar(node)
 
 

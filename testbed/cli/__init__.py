@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"testbed: {message}", file=sys.stderr)
+    print(f"testbed: {' '.join(message.split())}", file=sys.stderr)
     return status
 
 

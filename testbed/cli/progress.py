@@ -79,7 +79,8 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
         known = [width for width in widths.values() if width is not None]
         blocks = remaining(self._rule, self._progress.blocks, widths)
         left = blocks * len(self._states) * sum(self._took) / len(self._took)
-        precision = [f"effects known to +-{max(known):.1%}"] if known else []
+        # With a pair or two a width says nothing but that it is too early.
+        precision = [f"effects known to +-{max(known):.1%}"] if known and max(known) < 1 else []
         return "  ".join([*precision, f"{_clock(left)} left"])
 
     def _say(self, line: str) -> None:

@@ -18,7 +18,7 @@ def find_topology(name_or_path: str | Path) -> Path:
     """The file of a shipped topology, or the path itself. InputError, with the known names, for neither."""
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
-        if not path.is_file():
+        if not path.exists():
             raise InputError(f"{path}: no such file")
         return path
     found = shipped_topologies().get(str(name_or_path))

@@ -33,8 +33,10 @@ IFNAMSIZ = 15
 
 
 def _node_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
-        raise ValueError(f"'{name}' is not a node's name: letters, digits, - and _, a letter first")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", name):
+        raise ValueError(
+            f"'{name}' is not a node's name: letters, digits, - and _, a letter first, at most 64"
+        )
     return name
 
 

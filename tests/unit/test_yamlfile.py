@@ -47,6 +47,7 @@ def test_every_key_and_item_has_its_line():
         ("first:\n  mtu: 1\nfirst:\n  mtu: 2\n", "f.yaml:3: the key 'first' stands twice"),
         ("first: {mtu: 1}\nsecond:\n  x:\n    mtu: 2\n", "f.yaml:4: second.x.mtu: mtu 2 is above the first"),
         ("first: [\n", "f.yaml:2: not YAML"),
+        ("first: &a\n  x: *a\n", "f.yaml:2: an alias (*) refers to what it stands in"),
         ("- 1\n", "f.yaml:1: expected a mapping of keys to values, got a list"),
     ],
 )
