@@ -20,6 +20,8 @@ Times = Mapping[str, float]
 
 # A core belongs to "net" when at least this part of all softirq time fell there.
 _NET_SHARE = 0.2
+# Looks from one search for processes to the next: going through all of /proc takes milliseconds.
+_SEARCH_EVERY = 4
 
 
 class CpuUse:
@@ -39,6 +41,8 @@ class CpuUse:
         self._before: list[Times] = []
         self._own_before = resource.getrusage(resource.RUSAGE_SELF)
         self._app: set[int] = set()
+        self._workload: list[int] = []
+        self._looks = 0
         self._lab: dict[str, psutil.Process] = {}
         self._lab_before: dict[str, ProcessUse | None] = {}
         self._sampler = Sampler(self._look)
@@ -78,7 +82,7 @@ class CpuUse:
         self._sampler.stop()
 
     def _begin(self) -> None:
-        self._app = set()
+        self._app, self._looks = set(), 0
         self._before, self._own_before = read(), resource.getrusage(resource.RUSAGE_SELF)
         self._lab_before = {role: used(process) for role, process in self._lab.items()}
 
@@ -94,11 +98,18 @@ class CpuUse:
         return uses
 
     def _look(self) -> None:
-        """Note where the workload's processes are: our descendants inside the lab's namespaces."""
+        """Note where the workload's processes are."""
+        if self._looks % _SEARCH_EVERY == 0:
+            self._workload = self._find()
+        self._looks += 1
+        self._app |= processors(self._workload)
+
+    def _find(self) -> list[int]:
+        """The workload's processes: our descendants inside the lab's namespaces."""
         known = tasks()
         others = {os.getpid(), *(process.pid for process in self._lab.values())}
         ours = [pid for pid in family(os.getpid(), known) - others if known[pid].name != "perf"]
-        self._app |= processors(in_namespaces(self._namespaces, ours))
+        return in_namespaces(self._namespaces, ours)
 
 
 def used(process: psutil.Process) -> ProcessUse | None:
