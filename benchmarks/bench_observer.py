@@ -1,9 +1,12 @@
 """What watching costs: the whole of the evidence, and other ways to see packet sizes, against none.
 
-Two flows over a veth pair, one turn of each observer in random order, again and
-again: 1514-byte packets by software segmentation (the worst case), and packets
-of up to 524280 bytes. Both ends are on one CPU, so that what an observer takes
-is missing from the flow, and a CPU second is one of the flow's.
+Two kinds of flow over a veth pair: 1514-byte packets by software segmentation
+(the worst case), and packets of up to 524280 bytes. Flows differ from each other
+far more than what is to be seen, so the observers take turns within a flow: a
+block is a short slice of each in random order, one of them unobserved, and each
+observer is compared with the unobserved slice of its block. Both ends are on one
+CPU, so that what an observer takes is missing from the flow. The tools of others
+take seconds to attach and join in one block of each flow only.
 
 A packet here crosses the pair once, and an observer sees it twice (transmit at
 one end, receive at the other). Its CPU is what client and server used, softirqs
@@ -13,6 +16,7 @@ included, and what the observer's own processes used.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import resource
@@ -21,9 +25,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
@@ -31,16 +36,25 @@ from typing import Any
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.collector import Collector
-from testbed.evidence.collectors import collectors_for
-from testbed.evidence.spec import CollectSpec
+from testbed.evidence.collectors import collectors_for, size_source
+from testbed.evidence.processes import family, in_namespaces, tasks
+from testbed.evidence.sizes import SizeSource
+from testbed.evidence.spec import CollectorName, CollectSpec
 from testbed.stats.compare import compare_pairs
 from testbed.stats.summary import t_interval
 from testbed.topology.lab import Lab, open_lab
 from testbed.workloads import TOOLS, parse_options
-from testbed.workloads.tool import Hooks
+from testbed.workloads.tool import Hooks, Outcome
 
 CPU = 1
-FLOW = {"tool": "iperf3", "from": "client", "to": "server", "length": "500K", "congestion": "cubic"}
+FLOW = {
+    "tool": "iperf3",
+    "from": "client",
+    "to": "server",
+    "length": "500K",
+    "congestion": "cubic",
+    "omit": 1,
+}
 CASES: dict[str, dict[str, dict[str, Any]]] = {
     "1514-byte packets": {"client:veth0": {"features": {"tso": False, "gso": False}}},
     "524280-byte packets": {"*:veth0": {"gso_max_size": 524280, "gro_max_size": 524280}},
@@ -49,172 +63,248 @@ WORST, LARGE = CASES
 # What the issue allows for the whole of the evidence.
 MOST_CPU_US = 0.35
 LEAST_THROUGHPUT = 0.99
+SETTLE_S = 0.03  # from attaching to the slice
 
 BPFTRACE = (
     "tracepoint:net:netif_receive_skb { @rx[args->len] = count(); } "
     "tracepoint:net:net_dev_start_xmit { @tx[args->len] = count(); }"
 )
+TOOLS_OF_OTHERS = {
+    "tcpdump": (["tcpdump", "-i", "any", "-s", "96", "-w", "/dev/null"], 0.5),
+    "bpftrace": (["bpftrace", "-e", BPFTRACE], 4.0),
+}
 
-# A context around a flow in a lab; it gives what to call when the measured seconds begin.
-Watch = Callable[[Lab], AbstractContextManager[Callable[[], None]]]
+# A context around a slice of a flow in a lab.
+Watch = Callable[[Lab], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One flow. `cpu_us`: microseconds of CPU for each packet."""
+class Slice:
+    """A part of a flow. `cpu_us`: microseconds of CPU for each packet."""
 
-    rate: float
+    bits_per_second: float
+    packets_per_second: float
     cpu_us: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure: flows a case, seconds of a flow and of a slice."""
+
+    flows: int
+    seconds: int
+    slice_s: float
 
 
 @dataclass
 class Observers:
-    """The ways to watch that this machine has, by name."""
+    """The ways to watch that this machine has, by name; `slow` ones take seconds to attach."""
 
-    ways: dict[str, Watch] = field(default_factory=dict)
-    collectors: list[Collector] = field(default_factory=list)
+    quick: dict[str, Watch] = field(default_factory=dict)
+    slow: dict[str, Watch] = field(default_factory=dict)
+    held: list[Collector | SizeSource] = field(default_factory=list)
 
     def close(self) -> None:
-        for collector in self.collectors:
-            collector.close()
+        for one in self.held:
+            one.close()
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--turns", type=int, default=12, help="turns of each observer in each case")
-    arguments.add_argument("--seconds", type=float, default=1)
+    arguments.add_argument("--flows", type=int, default=8, help="flows in each case")
+    arguments.add_argument("--seconds", type=int, default=22, help="of a flow")
+    arguments.add_argument("--slice", type=float, default=0.5, help="seconds")
     arguments.add_argument("--seed", type=int, default=1)
     options = arguments.parse_args()
     random.seed(options.seed)
-    observers = available()
-    try:
-        good = [measure(case, observers, options.turns, options.seconds) for case in CASES]
-    finally:
-        observers.close()
+    plan = Plan(options.flows, options.seconds, options.slice)
+    with closing(available()) as observers:
+        good = [report(case, measure(case, observers, plan)) for case in CASES]
     return 0 if all(good) else 1
 
 
-def measure(case: str, observers: Observers, turns: int, seconds: float) -> bool:
+# A block: the slices of some observers and the unobserved one.
+Block = dict[str, Slice]
+
+
+def measure(case: str, observers: Observers, plan: Plan) -> list[Block]:
+    """Blocks of slices from several flows."""
+    blocks: list[Block] = []
+    for number in range(plan.flows):
+        print(f"{case}: flow {number + 1} of {plan.flows}", file=sys.stderr, flush=True)
+        with flow(case, plan.seconds) as (lab, until):
+            ways = observers.quick | observers.slow
+            while time.monotonic() + patience(ways, plan) < until:
+                blocks.append(block(lab, {"nothing": nothing, **ways}, plan.slice_s))
+                ways = observers.quick
+    return blocks
+
+
+def patience(ways: dict[str, Watch], plan: Plan) -> float:
+    """Seconds that a block of these may take."""
+    return sum(plan.slice_s + TOOLS_OF_OTHERS.get(name, ([], 0.0))[1] + 0.2 for name in ["nothing", *ways])
+
+
+def block(lab: Lab, ways: dict[str, Watch], seconds: float) -> Block:
+    """A slice of each, in random order."""
+    found = {}
+    for name in random.sample(list(ways), len(ways)):
+        with ways[name](lab):
+            time.sleep(SETTLE_S)
+            found[name] = measured_slice(lab, seconds)
+    return found
+
+
+def measured_slice(lab: Lab, seconds: float) -> Slice:
+    """What flows and what it costs in the next `seconds`."""
+    namespaces = [node.netns for node in lab.nodes.values() if node.netns is not None]
+    ours = in_namespaces(namespaces, family(os.getpid(), tasks()) - {os.getpid()})
+    began, before, used = time.monotonic(), lab.counters(), cpu_seconds(ours)
+    time.sleep(seconds)
+    ended, after, used_after = time.monotonic(), lab.counters(), cpu_seconds(ours)
+    packets = sum(after[place].tx_packets - before[place].tx_packets for place in after)
+    octets = after["server:veth0"].rx_bytes - before["server:veth0"].rx_bytes
+    if packets <= 0:
+        raise TestbedError("iperf3: the flow stands still")
+    took = ended - began
+    return Slice(8 * octets / took, packets / took, 1e6 * (used_after - used) / packets)
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """CPU seconds of these processes and of this one so far, to the nanosecond."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    others = 0
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/task").iterdir():
+            others += int((path / "schedstat").read_text().split()[0])
+    return usage.ru_utime + usage.ru_stime + others / 1e9
+
+
+@contextmanager
+def flow(case: str, seconds: int) -> Iterator[tuple[Lab, float]]:
+    """An iperf3 flow under way, and the time at which it ends (time.monotonic())."""
+    options = parse_options({**FLOW, "duration": seconds})
+    begun = threading.Event()
+    outcomes: list[Outcome] = []
+    with open_lab("veth-pair") as lab, tempfile.TemporaryDirectory() as raw:
+        lab.set(CASES[case])
+
+        def run() -> None:
+            cpus = {"client": [CPU], "server": [CPU]}
+            hooks = Hooks(measuring=begun.set)
+            outcome = TOOLS["iperf3"].run(lab, options, cpus=cpus, hooks=hooks, raw=Path(raw), raw_name="x")
+            outcomes.append(outcome)
+            begun.set()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        begun.wait()
+        if not outcomes:
+            yield lab, time.monotonic() + seconds
+        thread.join()
+    if not outcomes or outcomes[0].reason:
+        raise TestbedError(f"iperf3: {outcomes[0].reason if outcomes else 'no outcome'}")
+
+
+def report(case: str, blocks: list[Block]) -> bool:
     """Print the case's figures; whether the whole of the evidence costs no more than allowed."""
-    taken: dict[str, list[Turn]] = {name: [] for name in observers.ways}
-    for number in range(turns):
-        print(f"{case}: turn {number + 1} of {turns}", file=sys.stderr, flush=True)
-        for name in random.sample(list(taken), len(taken)):
-            taken[name].append(flow(case, observers.ways[name], seconds))
-    nothing = taken.pop("nothing")
+    rate = fmean(one["nothing"].packets_per_second for one in blocks)
+    print(f"{case}: {rate / 1e3:.0f} thousand packets a second unobserved", file=sys.stderr)
     good = True
-    for name, watched in taken.items():
-        rates = compare_pairs([turn.rate for turn in nothing], [turn.rate for turn in watched])
-        low, high = rates.ci95 or (0.0, 0.0)
-        print(f"{case}, {name} / throughput unobserved: {rates.effect:.3f}x [{low:.3f}, {high:.3f}]")
-        spent = compare_pairs([turn.cpu_us for turn in nothing], [turn.cpu_us for turn in watched])
-        low, high = spent.ci95 or (0.0, 0.0)
-        print(f"{case}, {name} / CPU a packet unobserved: {spent.effect:.3f}x [{low:.3f}, {high:.3f}]")
-        added = [w.cpu_us - n.cpu_us for n, w in zip(nothing, watched, strict=True)]
-        low, high = t_interval(n=len(added), mean=fmean(added), sd=stdev(added))
+    for name in dict.fromkeys(name for one in blocks for name in one if name != "nothing"):
+        pairs = [(one["nothing"], one[name]) for one in blocks if name in one]
+        throughput = ratio(f"{case}, {name} / throughput unobserved", pairs, lambda one: one.bits_per_second)
+        ratio(f"{case}, {name} / CPU a packet unobserved", pairs, lambda one: one.cpu_us)
+        added = [watched.cpu_us - alone.cpu_us for alone, watched in pairs]
+        sd = stdev(added) if len(added) > 1 else math.inf
+        low, high = t_interval(n=max(2, len(added)), mean=fmean(added), sd=sd)
         print(
             f"{case}, {name}, CPU added a packet: {fmean(added):.3f} us [{low:.3f}, {high:.3f}]", flush=True
         )
         if name == "all evidence":
-            cheap = fmean(added) <= MOST_CPU_US if case == WORST else (rates.effect or 0) >= LEAST_THROUGHPUT
+            cheap = fmean(added) <= MOST_CPU_US if case == WORST else throughput >= LEAST_THROUGHPUT
             good = good and cheap
     return good
 
 
-def flow(case: str, watching: Watch, seconds: float) -> Turn:
-    """One iperf3 flow, watched."""
-    options = parse_options({**FLOW, "duration": seconds})
-    with open_lab("veth-pair") as lab, tempfile.TemporaryDirectory() as raw:
-        lab.set(CASES[case])
-        with watching(lab) as measuring:
-            before, own = lab.counters(), own_seconds()
-            outcome = TOOLS["iperf3"].run(
-                lab,
-                options,
-                cpus={"client": [CPU], "server": [CPU]},
-                hooks=Hooks(measuring=measuring),
-                raw=Path(raw),
-                raw_name="x",
-            )
-            own_s = own_seconds() - own
-            after = lab.counters()
-    if outcome.reason or not outcome.workload.bits_per_second:
-        raise TestbedError(f"iperf3: {outcome.reason}")
-    packets = sum(after[place].tx_packets - before[place].tx_packets for place in after)
-    used = sum(process.user_s + process.system_s for process in outcome.processes.values())
-    return Turn(outcome.workload.bits_per_second, 1e6 * (used + own_s) / packets)
-
-
-def own_seconds() -> float:
-    """CPU seconds of this process: of the collectors, beside a constant for running iperf3."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def ratio(title: str, pairs: list[tuple[Slice, Slice]], value: Callable[[Slice], float]) -> float:
+    """Print the mean ratio over the pairs with its interval; the ratio."""
+    compared = compare_pairs([value(a) for a, _ in pairs], [value(b) for _, b in pairs])
+    effect = compared.effect or math.nan
+    low, high = compared.ci95 or (math.nan, math.nan)
+    print(f"{title}: {effect:.3f}x [{low:.3f}, {high:.3f}]")
+    return effect
 
 
 def available() -> Observers:
     """Every observer that this machine can run."""
-    found = Observers({"nothing": nothing})
-    for name, spec in {
-        "all evidence": CollectSpec(),
-        "packet sizes by bpf": _only(collector="bpf"),
-        "packet sizes by af_packet": _only(collector="af_packet"),
-    }.items():
+    found = Observers()
+    asked: dict[str, tuple[CollectorName, bool]] = {
+        "all evidence": ("auto", True),
+        "packet sizes by bpf": ("bpf", False),
+        "packet sizes by af_packet": ("af_packet", False),
+    }
+    for name, (collector, whole) in asked.items():
         try:
-            collectors = collectors_for(spec)
+            source, _ = size_source(collector)
         except MissingCapability as error:
             print(f"without {name}: {error}", file=sys.stderr)
             continue
-        found.collectors += collectors
-        found.ways[name] = _collecting(collectors)
-    for tool, argv in {
-        "tcpdump": ["tcpdump", "-i", "any", "-s", "96", "-w", "/dev/null"],
-        "bpftrace": ["bpftrace", "-e", BPFTRACE],
-    }.items():
+        assert source is not None  # only "none" has none
+        others = beside_sizes() if whole else []
+        found.held += [source, *others]
+        found.quick[name] = _collecting(source, others)
+    for tool, (argv, attach_s) in TOOLS_OF_OTHERS.items():
         if shutil.which(tool):
-            found.ways[tool] = _running(tool, argv)
+            found.slow[tool] = _running(tool, argv, attach_s)
         else:
             print(f"without {tool}: not installed", file=sys.stderr)
     return found
 
 
-def _only(**options: str) -> CollectSpec:
-    off = dict.fromkeys(("cpu", "tcp", "stack", "kernel_log", "noise"), False)
-    return CollectSpec.model_validate({**off, **options})
+def beside_sizes() -> list[Collector]:
+    """The default collectors but that of packet sizes, which waits for silence: its source is used alone."""
+    sizes, *others = collectors_for(CollectSpec(collector="none"))
+    sizes.close()
+    return others
 
 
 @contextmanager
-def nothing(lab: Lab) -> Iterator[Callable[[], None]]:
-    yield lambda: None
+def nothing(lab: Lab) -> Iterator[None]:
+    yield
 
 
-def _collecting(collectors: list[Collector]) -> Watch:
+def _collecting(source: SizeSource, others: list[Collector]) -> Watch:
     @contextmanager
-    def watching(lab: Lab) -> Iterator[Callable[[], None]]:
-        for collector in collectors:
+    def watching(lab: Lab) -> Iterator[None]:
+        source.start(lab)
+        for collector in others:
             collector.start(lab)
-        yield lambda: _measuring(collectors)
-        for collector in reversed(collectors):
+        for collector in others:
+            collector.measuring()
+        yield
+        for collector in reversed(others):
             collector.stop()
+        source.read()
+        source.stop()
 
     return watching
 
 
-def _measuring(collectors: list[Collector]) -> None:
-    for collector in collectors:
-        collector.measuring()
-
-
-def _running(tool: str, argv: list[str]) -> Watch:
-    """The command in each node (tcpdump) or once for the kernel (bpftrace), once it says that it is ready."""
+def _running(tool: str, argv: list[str], attach_s: float) -> Watch:
+    """The command in each node (tcpdump) or once for the kernel (bpftrace), with time to attach."""
 
     @contextmanager
-    def watching(lab: Lab) -> Iterator[Callable[[], None]]:
+    def watching(lab: Lab) -> Iterator[None]:
         nodes = lab.nodes.values() if tool == "tcpdump" else [lab.nodes["client"]]
         running = [
-            node.start(argv, role=tool, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for node in nodes
+            node.start(argv, role=tool, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            for node in nodes
         ]
-        time.sleep(0.5 if tool == "tcpdump" else 4.0)
-        yield lambda: None
+        time.sleep(attach_s)
+        if any(process.poll() for process in running):
+            raise TestbedError(f"{tool} ended by itself: {' '.join(argv)}")
+        yield
         for process in running:
             os.kill(process.pid, signal.SIGINT)
         for process in running:
