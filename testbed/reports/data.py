@@ -176,7 +176,7 @@ def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = (
         boots=boots_of(run, states),
         across_kernels=[
             *lost_sides(run),
-            *across_remarks(run, states, pairs, {name: list(main_sizes(summaries[name])) for name in states}),
+            *across_remarks(run, states, pairs, lambda name: main_sizes(summaries[name])),
         ],
         rounds={name: _counts(held) for name, held in states.items()},
         headers={name: headers.get(held.state, "") for name, held in states.items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -73,9 +73,9 @@ def across_remarks(
     run: Run,
     states: Mapping[str, StateRounds],
     compared: Sequence[tuple[str, str]],
-    main: Mapping[str, Sequence[str]],
+    main: Callable[[str], Collection[str]],
 ) -> Iterator[str]:
-    """Remarks on comparisons across kernels. `main`: state -> its main packet-size metrics."""
+    """Remarks on comparisons across kernels. `main`: the main packet-size metrics of a state."""
     pairs = [(a, b) for a, b in compared if states[a].kernel != states[b].kernel]
     if not pairs:
         return
@@ -113,12 +113,12 @@ def _jumbo_header(
     asked: Mapping[str, Mapping[str, Any]],
     states: Mapping[str, StateRounds],
     pairs: Sequence[tuple[str, str]],
-    main: Mapping[str, Sequence[str]],
+    main: Callable[[str], Collection[str]],
 ) -> Iterator[str]:
     """Said once: 6.18 puts a jumbo header into IPv6 packets above 65535 bytes, 7.2 does not."""
     for a, b in pairs:
         options = asked.get(states[a].state, {}).get("workload") or {}
-        left, right = (set(filter(None, map(_large, main.get(name, ())))) for name in (a, b))
+        left, right = (set(filter(None, map(_large, main(name)))) for name in (a, b))
         more = {side for side, size in left if (side, size - JUMBO_HEADER) in right - left}
         fewer = {side for side, size in left if (side, size + JUMBO_HEADER) in right - left}
         if str(options.get("family", 6)) != "4" and bool(more) != bool(fewer):

@@ -212,19 +212,22 @@ def sides_of(record: Round) -> Sides:
     everywhere: then all packets count.
     """
     omitted = any(row.measured_packets for row in record.packet_sizes)
-    sides: dict[tuple[str, str, str], Side] = {}
+    sides: Sides = {}
+    node = device = direction = ""
+    side = Side()
     for row in record.packet_sizes:
         count = row.measured_packets if omitted else row.packets
         if not count:
             continue
-        key = row.node, row.device, row.direction
-        side = sides.get(key)
-        if side is None:
-            side = sides[key] = Side()
-        side.sizes[row.size] = side.sizes.get(row.size, 0) + count
-        if row.nr_frags:
-            side.frags[row.nr_frags] = side.frags.get(row.nr_frags, 0) + count
-    return {f"{node}:{device} {direction}": side for (node, device, direction), side in sides.items()}
+        # Rows of a side stand together: compare with the row before, look up where they change.
+        if row.direction != direction or row.device != device or row.node != node:
+            node, device, direction = row.node, row.device, row.direction
+            side = sides.setdefault(f"{node}:{device} {direction}", Side())
+        sizes, frags, nr_frags = side.sizes, side.frags, row.nr_frags
+        sizes[row.size] = sizes.get(row.size, 0) + count
+        if nr_frags:
+            frags[nr_frags] = frags.get(nr_frags, 0) + count
+    return sides
 
 
 @lru_cache(maxsize=1 << 17)

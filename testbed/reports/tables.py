@@ -128,8 +128,10 @@ def remarks(data: ReportData) -> list[str]:
         lines.append(f"Too few rounds: {len(bitrates)} comparison(s) need at least {needed} pairs each.")
     for one in bitrates:
         if one.verdict == "no difference shown" and one.more_pairs:
+            pairs = str(one.more_pairs) if one.more_pairs < 1000 else "over 1000"
             lines.append(
-                f"{one.a}, {one.b}: {one.more_pairs} more pairs would show an effect of the asked size."
+                f"{one.a}, {one.b}: {pairs} more pairs would show an effect as small as the target "
+                "(5% without one)."
             )
     if len(bitrates) > 1:
         lines.append(f"p is adjusted for {len(bitrates)} comparisons (Holm).")

@@ -39,7 +39,10 @@ def summarise(values: Iterable[float], zeros: int = 0) -> Summary:
     if not n:
         raise ValueError("no values to summarise")
     mean = math.fsum(held) / n
-    middle = _median(held, 0.0, zeros)
+    middle = mad = 0.0
+    if zeros <= len(held):  # more zeros than values: no need to look
+        middle = _median(held, 0.0, zeros)
+        mad = _median(sorted([abs(value - middle) for value in held]), abs(middle), zeros)
     sd = _deviation(held, mean, zeros) if n > 1 else None
     ends = (held[0], held[-1]) if held else (0.0, 0.0)
     return Summary(
@@ -48,7 +51,7 @@ def summarise(values: Iterable[float], zeros: int = 0) -> Summary:
         sd=sd,
         ci95=None if sd is None else t_interval(n=n, mean=mean, sd=sd),
         median=middle,
-        mad=_median(sorted([abs(value - middle) for value in held]), abs(middle), zeros),
+        mad=mad,
         min=min(ends[0], 0.0) if zeros else ends[0],
         max=max(ends[1], 0.0) if zeros else ends[1],
     )
