@@ -27,7 +27,8 @@ BOOTS = 20
 @pytest.mark.parametrize("version", ["6.1", "6.12", "7.2", "7.3"])
 def test_kernels_of_every_layout_boot_and_load_modules(version, tmp_path):
     with Vm(stock(version), tmp_path / "vm") as vm:
-        script = "ip link add veth0 type veth peer veth1 && ip link add vxlan0 type vxlan id 1 dstport 4789 && uname -r"
+        links = "ip link add veth0 type veth peer veth1 && ip link add vxlan0 type vxlan id 1 dstport 4789"
+        script = f"{links} && uname -r"
         result = vm.run(["sh", "-c", script], timeout=30)
         assert result.stderr.read_text() == ""
         assert result.stdout.read_text().strip() == vm.kernel.release
