@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from pathlib import Path
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.nodes.node import Process
+from testbed.slowness import scaled
 from testbed.topology.lab import Lab
 
-_END_S = 30.0
+_BEGIN_S = scaled(20.0)
+_END_S = scaled(30.0)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Perf:
         self._options = ["-a", "-q", *options]
         self._folder = tempfile.TemporaryDirectory(prefix="testbed-perf-")
         self._file = Path(self._folder.name) / "perf.data"
+        self._pipes = Path(self._folder.name) / "command", Path(self._folder.name) / "answer"
+        for pipe in self._pipes:
+            os.mkfifo(pipe)
         self._process: Process | None = None
         if shutil.which("perf") is None:
             raise MissingCapability("perf is not installed: apt-get install linux-perf")
@@ -42,12 +48,19 @@ class Perf:
             raise MissingCapability(f"perf cannot record here: {_last_line(tried.stderr)}")
 
     def start(self, lab: Lab) -> None:
-        """Record until `stop`. perf ends with this program, however that ends."""
+        """Return when it records, until `stop`. perf ends with this program, however that ends."""
         node = next((node for node in lab.nodes.values() if node.netns is not None), None)
         if node is None:
             raise TestbedError("perf: none of the lab's nodes is on this kernel")
+        command, answer = self._pipes
         argv = ["perf", "record", "-o", str(self._file), *self._options]
+        argv += ["-D", "-1", f"--control=fifo:{command},{answer}"]
         self._process = node.start(argv, role="perf", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # Beside others perf takes up to seconds to set its events up; a short flow would be over.
+        if not _asked(command, answer, b"enable\n"):
+            self._process.kill()
+            self._process = None
+            raise TestbedError(f"perf: does not record after {_BEGIN_S:g} s")
 
     def stop(self, fields: str) -> str:
         """What `perf script -F FIELDS` prints of the recording."""
@@ -102,6 +115,13 @@ def _function(line: str) -> str:
     """Of `address function`, with or without an offset and a module behind."""
     words = line.split(None, 1)
     return words[1].split("+0x")[0].strip() if len(words) > 1 else "[unknown]"
+
+
+def _asked(command: Path, answer: Path, line: bytes) -> bool:
+    """Write `line` to perf's command pipe; whether it answered in time."""
+    with open(command, "r+b", buffering=0) as to, open(answer, "r+b", buffering=0) as back:  # noqa: PTH123
+        to.write(line)
+        return bool(select.select([back], [], [], _BEGIN_S)[0]) and bool(back.read(64))
 
 
 def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
