@@ -25,6 +25,7 @@ from testbed.stats.summary import summarise
 
 # A size is compared, and shown in the text, from this share of a side's packets or bytes on.
 MAIN_SHARE = 0.01
+MOST_SIZES = 10
 
 
 class MetricSummary(Part):
@@ -226,8 +227,17 @@ def in_pairs(x: Series, y: Series) -> tuple[list[float], list[float]]:
 
 
 def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
-    """Packet-size metrics that carry 1% of their side's packets or bytes -> their two shares."""
-    return size_shares(summaries, MAIN_SHARE)
+    """Packet-size metrics that carry 1% of their side's packets or bytes -> their two shares.
+
+    At most MOST_SIZES of a side, those with the largest shares: where a slow flow has
+    dozens of sizes, no single one says much.
+    """
+    shares = size_shares(summaries, MAIN_SHARE)
+    ranks: dict[str, list[str]] = {}
+    for name in sorted(shares, key=lambda name: -max(shares[name])):
+        ranks.setdefault(name.rpartition(" ")[0], []).append(name)
+    kept = {name for names in ranks.values() for name in names[:MOST_SIZES]}
+    return {name: share for name, share in shares.items() if name in kept}
 
 
 def size_shares(summaries: dict[str, MetricSummary], least: float = 0.0) -> dict[str, tuple[float, float]]:
