@@ -15,7 +15,8 @@ _MOST = 5  # stacks kept for each device and direction
 _ETHERNET_HEADER = 14
 _MOST_RECORDED = "8M"
 # A stack costs a packet several microseconds, and reading it back a hundred: one packet in ten.
-_ONE_IN = "10"
+# Where a sample holds its period, the kernel takes every packet (perf_swevent_event()).
+_ONE_IN = ["-c", "10", "--no-period"]
 _PACKET = re.compile(r"net:(\w+):.*\bdev=(\S+).*\blen=(\d+)")
 _DIRECTIONS = {"netif_receive_skb": "rx", "net_dev_start_xmit": "tx"}
 
@@ -33,7 +34,7 @@ class PacketStacks:
         """`condition`: as `size > 65536`, Ethernet header included. MissingCapability without perf."""
         operator, size = parse_condition(condition)
         received = f"len {operator} {max(0, size - _ETHERNET_HEADER)}"
-        options = ["-g", "-c", _ONE_IN, "--max-size", _MOST_RECORDED]
+        options = ["-g", *_ONE_IN, "--max-size", _MOST_RECORDED]
         options += ["-e", "net:netif_receive_skb", "--filter", received]
         options += ["-e", "net:net_dev_start_xmit", "--filter", f"len {operator} {size}"]
         self._perf = Perf(options)
