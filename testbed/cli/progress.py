@@ -50,6 +50,9 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
             f"{run.experiment['name']}: {len(self._states)} states x {upto} rounds, "
             f"at least {_clock(seconds)}, seed {run.seed}, into {folder}"
         )
+        collect = run.experiment.get("collect", {})
+        if collect.get("stacks") or collect.get("profile"):
+            self._say("what perf records is read back after each round, which takes seconds")
 
     def waiting(self, reason: str) -> None:
         self._say(reason)
