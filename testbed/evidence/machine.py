@@ -78,9 +78,11 @@ def _cpu_model() -> str:
 def _virtualisation() -> str | None:
     """kvm, qemu... as systemd-detect-virt says, else the board's vendor when a hypervisor shows."""
     if shutil.which("systemd-detect-virt"):
-        done = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
-        if (said := done.stdout.strip()) and said != "none":
-            return said
+        # The hypervisor first: a file of a container's may be seen in a guest too.
+        for kind in ("--vm", "--container"):
+            done = subprocess.run(["systemd-detect-virt", kind], capture_output=True, text=True, check=False)
+            if (said := done.stdout.strip()) and said != "none":
+                return said
     if re.search(r"^flags\s*:.*\bhypervisor\b", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE):
         return _text(Path("/sys/class/dmi/id/sys_vendor")) or "hypervisor"
     return None
