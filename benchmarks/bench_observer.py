@@ -119,7 +119,8 @@ def main() -> int:
     random.seed(options.seed)
     plan = Plan(options.flows, options.seconds, options.slice)
     with closing(available()) as observers:
-        good = [report(case, measure(case, observers, plan)) for case in CASES]
+        names = [*observers.quick, *observers.slow]
+        good = [report(case, measure(case, observers, plan), names) for case in CASES]
     return 0 if all(good) else 1
 
 
@@ -206,12 +207,12 @@ def flow(case: str, seconds: int) -> Iterator[tuple[Lab, float]]:
         raise TestbedError(f"iperf3: {outcomes[0].reason if outcomes else 'no outcome'}")
 
 
-def report(case: str, blocks: list[Block]) -> bool:
+def report(case: str, blocks: list[Block], names: list[str]) -> bool:
     """Print the case's figures; whether the whole of the evidence costs no more than allowed."""
     rate = fmean(one["nothing"].packets_per_second for one in blocks)
     print(f"{case}: {rate / 1e3:.0f} thousand packets a second unobserved", file=sys.stderr)
     good = True
-    for name in dict.fromkeys(name for one in blocks for name in one if name != "nothing"):
+    for name in names:
         pairs = [(one["nothing"], one[name]) for one in blocks if name in one]
         throughput = ratio(f"{case}, {name} / throughput unobserved", pairs, lambda one: one.bits_per_second)
         ratio(f"{case}, {name} / CPU a packet unobserved", pairs, lambda one: one.cpu_us)
