@@ -11,9 +11,6 @@ its daemons live in namespaces of their own that end with it.
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from testbed import slowness
 from testbed.errors import InputError
-from testbed.kernels import console, pinning, qemu, ways
+from testbed.kernels import command, console, pinning, qemu, ways
 from testbed.kernels.agent import Agent, Channel, GuestLost
 from testbed.kernels.launch import Launched, Size, launch
 from testbed.kernels.outcome import BootFailed, Outcome, Result, of_status
@@ -35,10 +31,6 @@ BOOT_S = 25.0
 ANSWER_S = 3.0
 LAST_WORDS_S = 2.0
 POLL_S = 0.1
-# What a guest may write, in bytes; more than any run leaves behind.
-FOLDER_LIMIT = 2 << 30
-SPACE_LEFT = 64 << 20
-KEPT_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "VIRTUAL_ENV", "XDG_CACHE_HOME")
 
 Watch = Callable[[Path], None]
 End = tuple[Outcome, int | None, str | None]
@@ -198,7 +190,7 @@ class Vm:
         agent.start(verb, place.name)
         outcome, status, reason = self._until_ended(agent, place, started + timeout * self.slowdown, watch)
         if outcome is Outcome.TIMEOUT and reason is None:
-            reason = f"ended after {timeout:g} s" + (f" times {self.slowdown:g}" if self.slowdown > 1 else "")
+            reason = command.why_over(timeout, self.slowdown)
         result = Result(
             outcome,
             status,
@@ -218,11 +210,7 @@ class Vm:
         self._commands += 1
         place = self.folder / f"{self._commands:04}"
         place.mkdir()
-        held = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
-        held |= {"TESTBED_RESULTS": str(self.folder), "TESTBED_KERNEL": self.kernel.name}
-        held |= {slowness.VARIABLE: f"{self.slowdown:g}", **(env or {})}
-        words = ["exec", "env", "-i", *(f"{key}={value}" for key, value in held.items()), *argv]
-        text = f"cd {shlex.quote(str(cwd or Path.cwd()))} || exit 126\n{shlex.join(words)}\n"
+        text = command.script(self.kernel, self.folder, argv, slowdown=self.slowdown, env=env, cwd=cwd)
         (place / "run").write_text(text)
         return place
 
@@ -248,7 +236,7 @@ class Vm:
                 next_check = time.monotonic() + 1
                 if crash := self._crash():
                     return crash
-                if full := self._full():
+                if full := command.why_full(self.folder):
                     return self._kill(agent, place.name) or (Outcome.FAIL, None, full)
 
     def _crash(self) -> End | None:
@@ -277,15 +265,6 @@ class Vm:
         except (TimeoutError, ConnectionError):
             self.close()
             return Outcome.TIMEOUT, None, "the guest hangs: it no longer answers"
-        return None
-
-    def _full(self) -> str | None:
-        """Why the guest may not write any more, or None."""
-        used = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
-        if used > FOLDER_LIMIT:
-            return f"the results folder is full: {used >> 20} MiB, at most {FOLDER_LIMIT >> 20}"
-        if shutil.disk_usage(self.folder).free < SPACE_LEFT:
-            return f"no space left where the results folder lies ({self.folder})"
         return None
 
     def _held(self) -> tuple[Launched, Agent]:

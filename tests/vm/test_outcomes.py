@@ -58,7 +58,7 @@ def test_a_guest_that_no_longer_answers_ends_by_itself(tmp_path):
 
 
 def test_a_results_folder_that_fills_up_ends_the_command(tmp_path, monkeypatch):
-    monkeypatch.setattr("testbed.kernels.vm.FOLDER_LIMIT", 32 << 20)
+    monkeypatch.setattr("testbed.kernels.command.FOLDER_LIMIT", 32 << 20)
     with Vm(stock("6.12"), tmp_path / "vm") as vm:
         result = vm.run(["sh", "-c", "cat /dev/zero >$TESTBED_RESULTS/zero"], timeout=60)
         assert result.outcome is Outcome.FAIL
