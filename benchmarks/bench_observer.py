@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -84,6 +84,10 @@ class Slice:
     cpu_us: float
 
 
+class StandsStill(TestbedError):
+    """No packet crossed in a slice: the machine did something else."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How much to measure: flows a case, seconds of a flow and of a slice."""
@@ -133,8 +137,11 @@ def measure(case: str, observers: Observers, plan: Plan) -> list[Block]:
         with flow(case, plan.seconds) as (lab, until):
             ways = observers.quick | observers.slow
             while time.monotonic() + patience(ways, plan) < until:
-                blocks.append(block(lab, {"nothing": nothing, **ways}, plan.slice_s))
+                with suppress(StandsStill):
+                    blocks.append(block(lab, {"nothing": nothing, **ways}, plan.slice_s))
                 ways = observers.quick
+    if not blocks:
+        raise StandsStill(f"{case}: no block without a slice in which nothing flowed")
     return blocks
 
 
@@ -163,7 +170,7 @@ def measured_slice(lab: Lab, seconds: float) -> Slice:
     packets = sum(after[place].tx_packets - before[place].tx_packets for place in after)
     octets = after["server:veth0"].rx_bytes - before["server:veth0"].rx_bytes
     if packets <= 0:
-        raise TestbedError("iperf3: the flow stands still")
+        raise StandsStill("iperf3: nothing flowed")
     took = ended - began
     return Slice(8 * octets / took, packets / took, 1e6 * (used_after - used) / packets)
 
@@ -213,6 +220,8 @@ def report(case: str, blocks: list[Block], names: list[str]) -> bool:
     good = True
     for name in names:
         pairs = [(one["nothing"], one[name]) for one in blocks if name in one]
+        if not pairs:
+            continue
         throughput = ratio(f"{case}, {name} / throughput unobserved", pairs, lambda one: one.bits_per_second)
         ratio(f"{case}, {name} / CPU a packet unobserved", pairs, lambda one: one.cpu_us)
         added, low, high = middle([watched.cpu_us - alone.cpu_us for alone, watched in pairs])
