@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,11 +21,15 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed file: plain values, and the line (from 1) of every key and list item."""
+    """A parsed file: plain values, and the line (from 1) of every key and list item.
+
+    `origins`: what a value came from that does not stand in the file, such as an option.
+    """
 
     source: str
     value: Any
     lines: dict[Key, int]
+    origins: dict[Key, str] = field(default_factory=dict)
 
     def line(self, key: Key) -> int:
         """The line of `key`, or of the nearest enclosing value that has one."""
@@ -33,9 +37,14 @@ class Document:
             key = key[:-1]
         return self.lines.get(key, 1)
 
+    def origin(self, key: Key) -> str | None:
+        """Where the value at `key`, or one inside it, came from; None when from the file."""
+        return next((origin for place, origin in self.origins.items() if place[: len(key)] == key), None)
+
     def error(self, key: Key, message: str) -> InputError:
-        """An error at the place of `key`: `file:line: where: message`."""
-        return InputError(f"{self.source}:{self.line(key)}: {message}")
+        """An error at the place of `key`: `file:line: message`, or `option: message`."""
+        where = self.origin(key) if key else None
+        return InputError(f"{where or f'{self.source}:{self.line(key)}'}: {message}")
 
 
 def load(path: Path) -> Document:
@@ -97,7 +106,8 @@ def _first_mistake(
     placed = [(_in_file(document, key + _place(m)), m) for m in mistakes]
     place, mistake = min(placed, key=lambda pair: document.line(pair[0]))
     name = ".".join(str(part) for part in place) or "file"
-    return document.error(place, f"{name}: {_words(mistake, model)}")
+    words = _words(mistake, model)
+    return document.error(place, words if document.origin(place) and place else f"{name}: {words}")
 
 
 def _place(mistake: Any) -> Key:
@@ -109,7 +119,7 @@ def _place(mistake: Any) -> Key:
 def _in_file(document: Document, key: Key) -> Key:
     kept: Key = ()
     for part in key:
-        if (*kept, part) in document.lines:
+        if (*kept, part) in document.lines or document.origin((*kept, part)):
             kept = (*kept, part)
     return kept
 

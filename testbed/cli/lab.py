@@ -142,6 +142,7 @@ def shell(lab: LabName, node: Annotated[str, typer.Argument(help="A node of the 
 
 def _become(lab: str, node: str, command: list[str], env: dict[str, str]) -> None:
     from testbed.nodes.inside import become
+    from testbed.nodes.process import MARK
     from testbed.privilege import need_root
     from testbed.topology.ownership import attached
     from testbed.yamlfile import did_you_mean
@@ -151,7 +152,7 @@ def _become(lab: str, node: str, command: list[str], env: dict[str, str]) -> Non
         if node not in live.nodes:
             hint = did_you_mean(node, list(live.nodes)) or f"; there are {', '.join(live.nodes)}"
             raise InputError(f"lab '{live.name}' has no node '{node}'{hint}")
-        become(live.namespace(node), command, env)
+        become(live.namespace(node), command, {**env, MARK: _name(lab)})  # `down` ends it with the lab
 
 
 def _name(lab: str) -> str:

@@ -44,10 +44,12 @@ def path(
     Brings the topology up unnamed and reads limits, features and routes back.
     Exit status 1 when --verify finds a hop that disagrees.
     """
+    from testbed.privilege import need_root
     from testbed.topology.forecast import forecast
     from testbed.topology.lab import open_lab
     from testbed.topology.loading import load_topology
 
+    need_root("path", "`plan`, `check` and `graph` work without")
     _check_family(family)
     traits = _traits(declare or [])
     with open_lab(changed(load_topology(topology), changes or [])) as lab:
@@ -111,7 +113,7 @@ def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
     from testbed.topology.lab import settings_of
 
     for change in changes:
-        given: dict[str, Any] = parse_override(change).get("overrides", {}).get("settings", {})
+        given: dict[str, Any] = parse_override(change).tree.get("overrides", {}).get("settings", {})
         for place, values in given.items():
             topology = topology.with_settings({place: settings_of(place, values)})
     return topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,9 +16,16 @@ from testbed.errors import InputError
 
 if TYPE_CHECKING:
     from testbed.experiments.carry_out import Ended
-    from testbed.experiments.resolve import Resolved
+    from testbed.experiments.resolve import Override, Resolved
     from testbed.experiments.runner import Stop
     from testbed.experiments.store import StoredRun
+
+# The section of the experiment file that an option goes into.
+SECTIONS = {
+    **dict.fromkeys(("duration", "omit"), "workload"),
+    **dict.fromkeys(("target", "cap", "seed"), "protocol"),
+    **dict.fromkeys(("collector", "stacks", "profile"), "collect"),
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -71,8 +78,9 @@ def run(
 
     need_root("run", "`testbed experiment show|check`, `plan`, `check`, `graph` and `report` work without")
     folder = results_folder(results)
-    collect = _collect(collector, stacks, profile)
-    overrides = _overrides(rounds, duration, omit, target, cap, seed, collect, assign or [])
+    options = {"duration": duration, "omit": omit, "target": target, "cap": cap, "seed": seed}
+    evidence = {"collector": collector, "stacks": stacks, "profile": profile or None}
+    overrides = _overrides(rounds, {**options, **evidence}, assign or [])
     if resume is not None:
         stored = open_run(find_run(resume, folder))
         resolved = _resumed(experiment, overrides, state or [], stored)
@@ -98,64 +106,40 @@ def run(
     raise typer.Exit(ended.exit_status)
 
 
-def _collect(collector: str | None, stacks: str | None, profile: bool) -> dict[str, Any]:
-    """What is asked to be collected. InputError that names the option: later the file would be named."""
-    from pydantic import ValidationError
-
-    from testbed.evidence.spec import CollectSpec
-
-    asked = {"collector": collector, "stacks": stacks, "profile": profile or None}
-    given = {key: value for key, value in asked.items() if value is not None}
-    try:
-        CollectSpec.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        option, words = first["loc"][0], first["msg"].removeprefix("Value error, ")
-        raise InputError(f"--{option} {given[str(option)]}: {words[0].lower()}{words[1:]}") from None
-    return given
-
-
 def _overrides(
     rounds: int | None,
-    duration: float | None,
-    omit: float | None,
-    target: str | None,
-    cap: int | None,
-    seed: int | None,
-    collect: dict[str, Any],
+    options: Mapping[str, float | str | bool | None],
     assign: list[str],
-) -> dict[str, Any]:
-    """The options as a tree that goes over the experiment file's."""
-    from testbed.experiments.resolve import merge, parse_override
+) -> list[Override]:
+    """The options as overrides of the experiment file, each with its name for errors."""
+    from testbed.experiments.resolve import Override, parse_override
 
-    protocol: dict[str, Any] = {"rounds": rounds, "target": target, "cap": cap, "seed": seed}
-    if rounds is not None and target is None:
-        protocol["cap"] = cap or rounds  # exactly so many, whatever target the file has
-    workload = {"duration": duration, "omit": omit}
-    tree: dict[str, Any] = {}
-    for part in (
-        {"protocol": {key: value for key, value in protocol.items() if value is not None}},
-        {"overrides": {"workload": {key: value for key, value in workload.items() if value is not None}}},
-        {"collect": collect},
-        *(parse_override(text) for text in assign),
-    ):
-        tree = merge(tree, part)
-    return tree
+    overrides = []
+    if rounds is not None:
+        # Exactly so many, whatever target the file has, unless one is asked for here.
+        exact = {} if options["target"] else {"cap": rounds}
+        overrides.append(Override({"protocol": {"rounds": rounds, **exact}}, f"--rounds {rounds}"))
+    for name, value in options.items():
+        if value is not None:
+            tree: dict[str, Any] = {SECTIONS[name]: {name: value}}
+            tree = {"overrides": tree} if SECTIONS[name] == "workload" else tree
+            overrides.append(Override(tree, f"--{name}" if value is True else f"--{name} {value}"))
+    return [*overrides, *(parse_override(text) for text in assign)]
 
 
-def _planned(experiment: str, overrides: dict[str, Any], states: list[str], budget: str | None) -> Resolved:
+def _planned(experiment: str, overrides: list[Override], states: list[str], budget: str | None) -> Resolved:
     from testbed.experiments.estimate import blocks_within, parse_seconds
-    from testbed.experiments.resolve import load_experiment, merge
+    from testbed.experiments.resolve import Override, load_experiment
 
     resolved = load_experiment(experiment, overrides=overrides, states=states)
     if budget is None:
         return resolved
     blocks = blocks_within(resolved, parse_seconds(budget, "--budget"))
-    planned = merge(overrides, {"protocol": {"rounds": blocks, "cap": blocks}})
-    return load_experiment(experiment, overrides=planned, states=states)
+    planned = Override({"protocol": {"rounds": blocks, "cap": blocks}}, f"--budget {budget}")
+    return load_experiment(experiment, overrides=[*overrides, planned], states=states)
 
 
-def _resumed(experiment: str, overrides: dict[str, Any], states: list[str], stored: StoredRun) -> Resolved:
+def _resumed(experiment: str, overrides: list[Override], states: list[str], stored: StoredRun) -> Resolved:
     """The recorded experiment, or the named one, which the runner then compares with the recorded."""
     from testbed.experiments.resolve import load_experiment
     from testbed.experiments.runner import rebuild

@@ -63,8 +63,9 @@ def leaked_since(before: Inventory, patience_s: float = 2.0) -> list[str]:
 
 
 def mount_points(mountinfo: str) -> list[str]:
-    """The mount points of a /proc/PID/mountinfo."""
-    return [line.split()[4] for line in mountinfo.splitlines()]
+    """The mount points of a /proc/PID/mountinfo, but for named namespaces: a run names none, others may."""
+    points = (line.split()[4] for line in mountinfo.splitlines())
+    return [point for point in points if not point.startswith("/run/netns/")]
 
 
 def _namespaces(pid: int) -> Iterator[str]:

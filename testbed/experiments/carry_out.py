@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from testbed.errors import TestbedError
 from testbed.evidence.leaks import leaked_since, take
 from testbed.evidence.machine import this_kernel
 from testbed.evidence.noise import wait_for_quiet
@@ -77,6 +78,9 @@ def carry_out(
         runner = Runner(resolved, plan, _opener(resolved, writer.folder), writer, observer, stop)
         _wait_for_quiet(resolved.experiment.protocol, observer)
         status = runner.run(stored.rounds() if stored else ())
+    except TestbedError:
+        writer.discard_unless_measured()
+        raise
     finally:
         writer.close()
     failures = [*runner.failed, *leaked_since(before), *_unmet_expectations(writer.folder)]

@@ -138,6 +138,12 @@ def report_metric(name: str) -> str:
     raise ValueError(f"unknown metric '{name}'{hint}")
 
 
+def place_of(name: str) -> str | None:
+    """The `node:device` that a metric is about; None for one that is about no device."""
+    found = _SIDE.fullmatch(name) or _PLACE.fullmatch(name)
+    return found["place"] if found else None
+
+
 def _of_states(who: str, conditions: Any, states: Sequence[str]) -> Iterator[Expectation]:
     state, slash, over = (part.strip() for part in who.partition(" / "))
     for name in (state, over) if slash else (state,):

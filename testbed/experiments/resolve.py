@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from testbed import yamlfile
 from testbed.errors import InputError
+from testbed.experiments.expect import parse, place_of
 from testbed.experiments.spec import Experiment, Variation
-from testbed.topology.loading import load_topology
+from testbed.topology.loading import find_topology, load_topology
 from testbed.topology.settings import Settings
 from testbed.topology.spec import Topology
 from testbed.workloads import parse_options
@@ -65,6 +66,14 @@ class Resolved:
     name: str
     experiment: Experiment
     states: dict[str, ResolvedState]
+    document: Document | None = None  # None where it was rebuilt from a record
+
+    def error(self, state: str, message: str) -> InputError:
+        """An error about a state's settings, with file and line where they are known."""
+        message = f"state {state}: {message}"
+        if self.document is None:
+            return InputError(message)
+        return self.document.error(_place(self.document, state, "settings"), message)
 
     def comparisons(self) -> list[tuple[str, str]]:
         """The asked comparisons whose two states are both here."""
@@ -110,19 +119,24 @@ def find_experiment(name: str) -> Path:
     raise InputError(f"{name}: no such experiment{hint}")
 
 
-def load_experiment(
-    name: str, *, overrides: Mapping[str, Any] | None = None, states: Sequence[str] = ()
-) -> Resolved:
+class Override(NamedTuple):
+    """A tree of values as the file would hold them, and the option that it came from."""
+
+    tree: dict[str, Any]
+    origin: str
+
+
+def load_experiment(name: str, *, overrides: Sequence[Override] = (), states: Sequence[str] = ()) -> Resolved:
     """Read, check and resolve an experiment.
 
-    `overrides` is a tree of values as the file would hold them that goes over
-    the file's own; its `settings`, `workload` and `cpus` win over every state's
-    too. `states` keeps only these.
+    `overrides` go over the file's values; their `overrides` (settings, workload,
+    cpus) win over every state's too. `states` keeps only these.
     """
     path = find_experiment(name)
     document = yamlfile.load(path)
-    if overrides and isinstance(document.value, dict):
-        document.value.update(merge(document.value, overrides))
+    for tree, origin in overrides if isinstance(document.value, dict) else ():
+        document.value.update(merge(document.value, tree))
+        document.origins.update(dict.fromkeys(_leaves(tree), origin))
     experiment = yamlfile.validate(document, Experiment)
     variations = experiment.variations()
     for state in states:
@@ -131,7 +145,31 @@ def load_experiment(
             raise InputError(f"{path}: no state '{state}'{hint}")
     wanted = {state: variations[state] for state in (dict.fromkeys(states) or variations)}
     resolved = {state: _resolve(document, state, steps) for state, steps in wanted.items()}
-    return Resolved(path.stem, experiment, resolved)
+    _check_expectations(document, experiment, resolved)
+    return Resolved(path.stem, experiment, resolved, document)
+
+
+def _leaves(tree: Mapping[str, Any], above: yamlfile.Key = ()) -> Iterator[yamlfile.Key]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key)
+
+
+def _check_expectations(
+    document: Document, experiment: Experiment, states: Mapping[str, ResolvedState]
+) -> None:
+    """InputError for an expectation about a device that its state's topology does not have."""
+    for index, entry in enumerate(experiment.expect):
+        for one in parse([entry], list(experiment.variations())):
+            place = place_of(one.metric)
+            if place is None or one.state not in states:
+                continue
+            known = [str(end) for end in states[one.state].topology.placed()]
+            if place not in known:
+                hint = did_you_mean(place, known) or f"; there are {', '.join(known)}"
+                raise document.error(("expect", index), f"{one}: the topology has no device '{place}'{hint}")
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,8 +182,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def parse_override(text: str) -> dict[str, Any]:
-    """`--set` as a tree of overrides.
+def parse_override(text: str) -> Override:
+    """`--set` as an override.
 
     `NODE:DEVICE.SETTING=VALUE`, `workload.KEY=VALUE`, `cpus.NODE=VALUE`,
     `protocol.KEY=VALUE`, `collect.KEY=VALUE`; InputError for anything else.
@@ -162,9 +200,11 @@ def parse_override(text: str) -> dict[str, Any]:
                 f"--set {text}: '{device}' is neither NODE:DEVICE nor one of {', '.join(sections)}"
             )
         part = {device: {setting: value}}
-        return part if device in ("protocol", "collect") else {"overrides": part}
+        tree = part if device in ("protocol", "collect") else {"overrides": part}
+        return Override(tree, f"--set {text}")
     device, inner, rest = _features(device, setting)
-    return {"overrides": {"settings": {device: {inner: {rest: value}} if rest else {inner: value}}}}
+    settings = {inner: {rest: value}} if rest else {inner: value}
+    return Override({"overrides": {"settings": {device: settings}}}, f"--set {text}")
 
 
 def _features(device: str, setting: str) -> tuple[str, str, str]:
@@ -174,7 +214,7 @@ def _features(device: str, setting: str) -> tuple[str, str, str]:
 
 
 def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> ResolvedState:
-    topology = load_topology(_last(step.topology for step in steps) or "")
+    topology = _topology(document, name, _last(step.topology for step in steps) or "")
     workload: dict[str, Any] = {}
     cpus: dict[str, list[int]] = {}
     requires: dict[str, str] = {}
@@ -202,6 +242,14 @@ def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> Resol
     return ResolvedState(name, topology, options, cpus, requires, kernel, shown)
 
 
+def _topology(document: Document, state: str, name: str) -> Topology:
+    try:
+        find_topology(name)
+    except InputError as error:
+        raise document.error(_place(document, state, "topology"), f"state {state}: {error}") from None
+    return load_topology(name)
+
+
 def _last(values: Iterator[str | None]) -> str | None:
     return [None, *(value for value in values if value is not None)][-1]
 
@@ -210,6 +258,10 @@ def _workload(document: Document, state: str, options: Mapping[str, Any]) -> Opt
     try:
         return parse_options(options)
     except InputError as error:
+        option = str(error).removeprefix("workload.").partition(":")[0]
+        overridden: yamlfile.Key = ("overrides", "workload", option)
+        if document.origin(overridden):
+            raise document.error(overridden, str(error)) from None
         raise document.error(_place(document, state, "workload"), f"state {state}: {error}") from None
 
 
@@ -234,6 +286,8 @@ def _fitting(
     if fitting:
         return fitting
     hint = did_you_mean(pattern, known) or f"; there are {', '.join(known)}"
+    if document.origin(("overrides", section, pattern)):
+        raise document.error(("overrides", section, pattern), f"the topology has no {what} '{pattern}'{hint}")
     key = _place(document, state, section)
     key = (*key, pattern) if (*key, pattern) in document.lines else key
     raise document.error(key, f"state {state}: {section}: the topology has no {what} '{pattern}'{hint}")

@@ -189,15 +189,15 @@ class _Bench:
             if reason:
                 skipped[name] = reason
         labelled = {self.runner.progress.label(name, self.place.name): why for name, why in skipped.items()}
+        states = [state for name, state in here.items() if name not in skipped]
+        if not states and len(self.runner.legs) == 1:
+            name, reason = next(iter(skipped.items()))
+            raise MissingCapability(f"no state of {resolved.name} can run here: {name}: {reason}")
         for label, reason in labelled.items():
             if label not in writer.run.skipped:
                 self.runner.observer.skipped(label, reason)
         writer.update(skipped={**writer.run.skipped, **labelled})
         self.runner.progress.without(labelled)
-        states = [state for name, state in here.items() if name not in skipped]
-        if not states and len(self.runner.legs) == 1:
-            name, reason = next(iter(skipped.items()))
-            raise MissingCapability(f"no state of {resolved.name} can run here: {name}: {reason}")
         return states
 
     def _refusal(self, state: ResolvedState) -> str:
@@ -205,6 +205,8 @@ class _Bench:
             self.place.try_state(state)
         except MissingCapability as error:
             return str(error)
+        except InputError as error:
+            raise self.runner.resolved.error(state.name, str(error)) from None
         return ""
 
     def warm_up(self, states: Sequence[ResolvedState]) -> bool:

@@ -7,8 +7,10 @@ killed run needs no clean-up to be told from a live one.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -81,6 +83,13 @@ class RunWriter:
 
     def close(self) -> None:
         self._rounds.close()
+
+    def discard_unless_measured(self) -> None:
+        """Remove the folder of a run that failed before its first round, and an empty results folder."""
+        if (self.folder / ROUNDS).stat().st_size == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.folder.parent.rmdir()
 
     def _write_run(self) -> None:
         write_run(self.folder, self.run)

@@ -43,8 +43,8 @@ def _node_name(name: str) -> str:
 def device_name(name: str) -> str:
     if len(name) > IFNAMSIZ:
         raise ValueError(f"'{name}' is {len(name)} characters long, a device's name has at most {IFNAMSIZ}")
-    if not re.fullmatch(r"[^\s/:*]+", name) or name in {".", ".."}:
-        raise ValueError(f"'{name}' is not a device's name: no space, / : or *")
+    if not re.fullmatch(r"[^\s/:*%]+", name) or name in {".", ".."}:
+        raise ValueError(f"'{name}' is not a device's name: no space, / : * or %")
     if name == "lo":
         raise ValueError("every node has its lo already")
     return name

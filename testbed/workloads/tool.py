@@ -25,8 +25,8 @@ class Options(BaseModel):
     address: str | None = Field(
         None, description="where the client connects to; the first address of `to` when absent"
     )
-    duration: float = Field(10.0, gt=0, description="seconds that count, after the omitted ones")
-    omit: float = Field(0.0, ge=0, description="seconds at the start that do not count")
+    duration: float = Field(10.0, gt=0, le=86_400, description="seconds that count, after the omitted ones")
+    omit: float = Field(0.0, ge=0, le=86_400, description="seconds at the start that do not count")
     timeout: float = Field(
         10.0, gt=0, description="seconds beyond omit and duration after which the test is given up"
     )

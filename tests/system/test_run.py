@@ -197,7 +197,11 @@ workload: {tool: iperf3, from: client, to: server, duration: 1}
             2,
             ":3: settings.*:veth0.mut: unknown key, did you mean 'mtu'?",
         ),
-        ("settings: {'*:veth0': {gso_max_size: 600000}}", 2, "gso_max_size 600000"),
+        (
+            "settings: {'*:veth0': {gso_max_size: 600000}}",
+            2,
+            ":3: state default: client:veth0: gso_max_size 600000",
+        ),
         ("settings: {'*:veth0': {mtu: 524280}}", 3, "65535"),
         ("compare: [[default, other]]", 2, ":3: compare.0: 'other' is not a state"),
         ("cpus: {client: 4096}", 3, "CPU 4096"),
@@ -215,6 +219,7 @@ def test_a_bad_experiment_is_one_line(tmp_path, change, status, message):
     assert message in told[0]
     assert "Traceback" not in done.stderr
     assert left_behind() == before
+    assert not (tmp_path / "results").exists()
 
 
 def test_what_does_not_exist_is_told_with_what_does():

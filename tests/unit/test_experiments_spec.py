@@ -4,7 +4,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.experiments.estimate import block_seconds, blocks_within, least_seconds, parse_seconds
-from testbed.experiments.resolve import ResolvedState, load_experiment, merge, parse_override, shipped
+from testbed.experiments.resolve import Override, ResolvedState, load_experiment, parse_override, shipped
 from testbed.experiments.spec import parse_cpus, parse_fraction
 
 HEAD = "topology: veth-pair\nworkload: {tool: iperf3, from: client, to: server, duration: 2, omit: 1}\n"
@@ -56,7 +56,7 @@ def test_axes_make_their_product_without_the_excluded(load):
 
 
 def test_the_command_line_wins_over_every_state(load):
-    overrides = merge(parse_override("client:veth0.mtu=4000"), parse_override("workload.duration=7"))
+    overrides = [parse_override("client:veth0.mtu=4000"), parse_override("workload.duration=7")]
     states = load(
         "states: {a: {settings: {'client:veth0': {mtu: 9000}}, workload: {duration: 3}}}\n",
         overrides=overrides,
@@ -66,7 +66,7 @@ def test_the_command_line_wins_over_every_state(load):
 
 
 def test_one_feature_can_be_overridden(load):
-    overrides = parse_override("*:veth0.features.tso=off")
+    overrides = [parse_override("*:veth0.features.tso=off")]
     states = load("settings: {'*:veth0': {features: {gso: on}}}\n", overrides=overrides).states
     assert states["default"].topology.nodes["server"].devices["veth0"].features == {"gso": True, "tso": False}
 
@@ -97,6 +97,9 @@ def test_a_state_survives_the_way_to_another_kernel():
         ("matrix: {axes: {a: {b: {}}}, exclude: [{c: b}]}\n", ":3: matrix.exclude.0.c: 'c' is not an axis"),
         ("states: {a: {workload: {lenth: 1}}}\n", ":3: state a: "),
         ("requires: {veth.max_mtu: '~ 5'}\n", ":3: requires.veth.max_mtu: expected a comparison such as"),
+        ("expect: [{default: {'server:veth9.rx.862.packets': '> 0'}}]\n", ":3: default: server:veth9"),
+        ("states: {a: {topology: nosuch}}\n", ":3: state a: no topology 'nosuch'"),
+        ("workload: {duration: 1}\n", ":3: the key 'workload' stands twice"),
         ("topology: veth-pair\n", ":3: the key 'topology' stands twice"),
     ],
 )
@@ -144,3 +147,36 @@ def test_the_record_keeps_the_expectations_of_the_states_that_are_run(load):
         {"b / a": {"retransmits": "< 2"}},
     ]
     assert load(text, states=["a", "c"]).as_record()["expect"] == [{"a": {"retransmits": "< 10"}}]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("collector", "bfp", "input should be 'auto', 'bpf', 'af_packet' or 'none'"),
+        ("stacks", "size >> 4", "expected a condition such as 'size > 65536'"),
+    ],
+)
+def test_a_bad_choice_of_evidence_is_told_by_its_option(load, key, value, words):
+    option = f"--{key} {value}"
+    with pytest.raises(InputError) as caught:
+        load("", overrides=[Override({"collect": {key: value}}, option)])
+    assert str(caught.value).startswith(f"{option}: {words}")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("client:veth0.nosuch=1", "--set client:veth0.nosuch=1: unknown key"),
+        ("clint:veth0.mtu=1500", "--set clint:veth0.mtu=1500: the topology has no device 'clint:veth0'"),
+        (
+            "workload.duration=0.5",
+            "--set workload.duration=0.5: workload.duration: iperf3 takes whole seconds",
+        ),
+        ("workload.duration=.inf", "--set workload.duration=.inf: workload.duration: input should be less"),
+        ("protocol.target=x", "--set protocol.target=x: input should be a valid number"),
+    ],
+)
+def test_a_bad_option_is_told_by_its_name_and_not_by_the_files(load, override, message):
+    with pytest.raises(InputError) as caught:
+        load("", overrides=[parse_override(override)])
+    assert str(caught.value).startswith(message)
