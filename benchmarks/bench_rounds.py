@@ -18,10 +18,10 @@ from testbed.errors import InputError
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.spec import CollectSpec
 from testbed.experiments.measure import Task, measure
-from testbed.experiments.records import Round
 from testbed.experiments.resolve import load_experiment
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
+from testbed.records import Round
 
 EXPERIMENT = """
 topology: veth-pair

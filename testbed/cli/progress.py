@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.text import Text
 
 from testbed.experiments.measure import Task
-from testbed.experiments.records import Round, Run
 from testbed.experiments.runner import Observer, Progress
 from testbed.experiments.schedule import StoppingRule, remaining
+from testbed.records import Round, Run
 
 MOST_OF_A_REASON = 100  # columns
 

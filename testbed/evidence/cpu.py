@@ -13,7 +13,7 @@ import psutil
 from testbed.evidence.machine import kernel_config
 from testbed.evidence.processes import family, in_namespaces, processors, tasks
 from testbed.evidence.sampling import Sampler
-from testbed.experiments.records import CoreUse, Cpu, ProcessUse
+from testbed.records import CoreUse, Cpu, ProcessUse
 from testbed.topology.lab import Lab
 
 Times = Mapping[str, float]

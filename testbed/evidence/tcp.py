@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.evidence.inet_diag import TcpSocket, TcpSockets
 from testbed.evidence.sampling import Sampler
-from testbed.experiments.records import Tcp, TcpSample
+from testbed.records import Tcp, TcpSample
 from testbed.topology.lab import Lab
 
 _Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port

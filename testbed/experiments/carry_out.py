@@ -13,12 +13,12 @@ from testbed.evidence.leaks import leaked_since, take
 from testbed.evidence.machine import this_kernel
 from testbed.evidence.noise import wait_for_quiet
 from testbed.experiments.place import Here, Place
-from testbed.experiments.records import Kernel, Status
 from testbed.experiments.resolve import Resolved
 from testbed.experiments.runner import Observer, Runner, Stop, new_run, reopen
 from testbed.experiments.schedule import Leg, legs
 from testbed.experiments.spec import Protocol
 from testbed.experiments.store import StoredRun
+from testbed.records import Kernel, Status
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.collector import Collector
-from testbed.experiments.records import Cpu, Round
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
 from testbed.experiments.store import now
+from testbed.records import Cpu, Round
 from testbed.topology.lab import Lab, open_lab
 from testbed.workloads import TOOLS
 from testbed.workloads.tool import Hooks, Outcome

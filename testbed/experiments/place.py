@@ -13,9 +13,9 @@ from testbed.evidence.collectors import collectors_for
 from testbed.evidence.machine import this_kernel
 from testbed.evidence.spec import CollectSpec
 from testbed.experiments.measure import Task, measure, try_state
-from testbed.experiments.records import Kernel, Round
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
+from testbed.records import Kernel, Round
 
 
 class PlaceLost(TestbedError):

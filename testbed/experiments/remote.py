@@ -19,10 +19,10 @@ from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.spec import CollectSpec
 from testbed.experiments.measure import Task
 from testbed.experiments.place import Here, PlaceLost
-from testbed.experiments.records import Kernel, Round
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
+from testbed.records import Kernel, Round
 
 _ERRORS: dict[str, type[TestbedError]] = {
     kind.__name__: kind for kind in (TestbedError, InputError, MissingCapability)

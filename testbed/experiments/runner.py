@@ -13,10 +13,10 @@ from testbed.evidence.machine import machine, tool_versions
 from testbed.experiments.estimate import least_seconds
 from testbed.experiments.measure import Task
 from testbed.experiments.place import Place, PlaceLost
-from testbed.experiments.records import Kernel, Round, Run, Status
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order
 from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
+from testbed.records import Kernel, Round, Run, Status
 from testbed.stats.compare import half_width
 
 WARMUP_BLOCK = -1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from testbed.errors import MissingCapability
 from testbed.kernels import qemu, ways
@@ -52,9 +52,6 @@ class Launched:
         # unshare --kill-child takes process 1 of the namespaces with it, and that all others.
         self.supervisor.kill()
         self.supervisor.wait()
-        for left in (self.machine.initramfs, self.machine.sockets):
-            with contextlib.suppress(OSError):
-                left.rmdir() if left.is_dir() else left.unlink()
 
 
 def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path) -> Launched:
@@ -62,15 +59,14 @@ def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path
     for tool, package in ((qemu.QEMU, "qemu-system-x86"), ("unshare", "util-linux"), ("modprobe", "kmod")):
         if not shutil.which(tool):
             raise MissingCapability(f"booting a kernel needs {tool}: apt-get install {package}")
-    sockets, archive = folder / ".sockets", folder / ".initramfs"
-    sockets.mkdir(exist_ok=True)
-    archive.write_bytes(initramfs(kernel, way.transport, _settings(kernel, folder, shared)))
     near, far = zip(*(socket.socketpair() for _ in range(4)), strict=True)
     control, port, terminal, alive = far
+    # After the sockets: the near ends have the lowest numbers, and the supervisor's script reuses 3.
+    archive = _in_memory(initramfs(kernel, way.transport, _settings(kernel, folder, shared)))
     machine = qemu.Machine(
         name=kernel.name,
         image=kernel.image,
-        initramfs=archive,
+        initramfs=Path(f"/proc/self/fd/{archive.fileno()}"),
         accelerator=way.accelerator,
         transport=way.transport,
         shares=(
@@ -81,7 +77,6 @@ def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path
         control=control.fileno(),
         channel=port.fileno(),
         terminal=terminal.fileno(),
-        sockets=sockets,
         cores=size.cores,
         memory_mib=size.memory_mib,
         append=size.append,
@@ -95,10 +90,10 @@ def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path
             stdin=alive,
             stdout=log,
             stderr=log,
-            pass_fds=[each.fileno() for each in (control, port, terminal)],
+            pass_fds=[each.fileno() for each in (control, port, terminal, archive)],
             start_new_session=True,
         )
-    for each in far:
+    for each in (*far, archive):
         each.close()
     return Launched(machine, supervisor, *near)
 
@@ -118,6 +113,14 @@ def _settings(kernel: BuiltKernel, folder: Path, shared: Path) -> dict[str, str]
         "modprobe": shutil.which("modprobe") or "modprobe",
         "hostname": re.sub(r"[^A-Za-z0-9]", "-", kernel.name)[:63],
     }
+
+
+def _in_memory(content: bytes) -> BinaryIO:
+    """A file without a name: nothing to clean up."""
+    file = os.fdopen(os.memfd_create("initramfs"), "r+b")
+    file.write(content)
+    file.flush()
+    return file
 
 
 def own_namespaces() -> list[str]:

@@ -10,13 +10,13 @@ from testbed.capabilities import Capabilities
 from testbed.evidence.spec import CollectSpec
 from testbed.experiments.measure import Task
 from testbed.experiments.place import PlaceLost
-from testbed.experiments.records import Kernel, Round
 from testbed.experiments.remote import Remote
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
 from testbed.kernels.agent import Channel, GuestLost
 from testbed.kernels.store import BuiltKernel
 from testbed.kernels.vm import Vm
+from testbed.records import Kernel, Round
 
 
 class VmPlace:

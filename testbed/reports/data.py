@@ -10,7 +10,7 @@ from math import fsum
 from pydantic import Field
 
 from testbed.experiments.expect import judge, parse
-from testbed.experiments.records import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
+from testbed.records import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.evidence import all_rules
 from testbed.reports.explain import explained

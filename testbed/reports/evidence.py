@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.experiments.records import Profile, Stack
+from testbed.records import Profile, Stack
 from testbed.reports import lean
 
 _Where = tuple[str, str, tuple[str, ...]]  # device, direction, frames

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from testbed.experiments.records import Round, Run
+from testbed.records import Round, Run
 from testbed.reports.evidence import Evidence
 from testbed.reports.lean import Line
 from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, Sides, sides_of, size_of

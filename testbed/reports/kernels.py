@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from testbed.experiments.records import Run
+from testbed.records import Run
 from testbed.reports.gather import StateRounds, label
 from testbed.reports.metrics import size_of
 from testbed.reports.part import Part

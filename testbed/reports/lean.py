@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from testbed import records
 from testbed.errors import InputError
-from testbed.experiments import records
 
 
 class PacketSize(msgspec.Struct, gc=False):

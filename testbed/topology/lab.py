@@ -13,7 +13,6 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.experiments.records import Counters
 from testbed.links import KINDS
 from testbed.links.kind import End
 from testbed.netlink import message
@@ -21,6 +20,7 @@ from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
+from testbed.records import Counters
 from testbed.slowness import scaled
 from testbed.topology.comparison import Row, compare
 from testbed.topology.execution import Execution

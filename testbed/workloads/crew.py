@@ -15,8 +15,8 @@ from typing import IO, Self
 
 import psutil
 
-from testbed.experiments.records import ProcessUse
 from testbed.nodes.node import Ended, Node, Process
+from testbed.records import ProcessUse
 from testbed.slowness import scaled
 
 _POLL_S = 0.002  # between two looks at something that tells nobody when it changes

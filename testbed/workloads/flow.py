@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.experiments.records import Workload
+from testbed.records import Workload
 from testbed.slowness import scaled
 from testbed.topology.lab import Lab
 from testbed.workloads.crew import Crew, Member

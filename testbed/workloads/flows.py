@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.errors import InputError, MissingCapability
-from testbed.experiments.records import FlowFigures, Workload
+from testbed.records import FlowFigures, Workload
 from testbed.topology.lab import Lab
 from testbed.workloads.flow import Flow, run_flows
 from testbed.workloads.iperf3 import Iperf3

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.experiments.records import FlowFigures, Tuple, Udp, Workload
+from testbed.records import FlowFigures, Tuple, Udp, Workload
 from testbed.workloads.flow import Reading
 
 _Part = Mapping[str, Any]

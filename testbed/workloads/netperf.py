@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from testbed.errors import MissingCapability
-from testbed.experiments.records import Tuple, Workload
+from testbed.records import Tuple, Workload
 from testbed.topology.lab import Lab
 from testbed.workloads import when_told
 from testbed.workloads.flow import Flow, destination, run_flows, source_address

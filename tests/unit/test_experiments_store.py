@@ -10,8 +10,8 @@ import time
 import pytest
 
 from testbed.errors import InputError, TestbedError
-from testbed.experiments.records import Round, Run
 from testbed.experiments.store import RunWriter, find_run, open_run
+from testbed.records import Round, Run
 
 
 def a_run(**fields):

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from testbed.cli import app
 from testbed.errors import InputError
-from testbed.experiments.records import Kernel, Machine
 from testbed.experiments.store import RunWriter
+from testbed.records import Kernel, Machine
 from testbed.reports.across import compare_runs, compare_text, differences, reproduced
 from testbed.reports.archive import unpacked
 from testbed.reports.data import make_report

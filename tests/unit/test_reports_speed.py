@@ -8,7 +8,7 @@ import pytest
 from made_many import many_lines, many_run
 from made_nagle import nagle_run
 
-from testbed.experiments import records
+from testbed import records
 from testbed.experiments.store import open_run, write_run
 from testbed.reports import lean
 from testbed.reports.data import make_report
