@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QEMU = "qemu-system-x86_64"
+# Gets a tmpfs in the guest's own mount namespace. It exists on every kernel, the procfs is
+# that namespace's own, and the guest, which has another, misses nothing.
+SOCKETS = Path("/proc/fs")
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Machine:
 
     accelerator: `kvm` or `tcg`. transport: `9p` or `virtiofs`. memory_mib: in MiB.
     control, channel: descriptors of the sockets behind the agent's two ports.
-    sockets: a folder for the daemons' sockets.
+    sockets: an existing folder, which a tmpfs for the daemons' sockets is to cover.
     """
 
     name: str
@@ -42,7 +45,7 @@ class Machine:
     control: int
     channel: int
     terminal: int
-    sockets: Path
+    sockets: Path = SOCKETS
     cores: int = 2
     memory_mib: int = 1024
     append: tuple[str, ...] = ()
