@@ -44,6 +44,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        sys.exit(_fail(f"{error.filename or 'output'}: {error.strerror or error}", 1))
     except Exception as error:  # the last place that can make one line of it
         if os.environ.get("TESTBED_TRACEBACK"):
             raise

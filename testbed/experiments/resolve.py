@@ -15,6 +15,7 @@ import yaml
 from testbed import yamlfile
 from testbed.errors import InputError
 from testbed.experiments.expect import parse, place_of
+from testbed.experiments.parameters import filled_in
 from testbed.experiments.spec import Experiment, Variation
 from testbed.topology.loading import find_topology, load_topology
 from testbed.topology.settings import Settings
@@ -137,6 +138,7 @@ def load_experiment(name: str, *, overrides: Sequence[Override] = (), states: Se
     for tree, origin in overrides if isinstance(document.value, dict) else ():
         document.value.update(merge(document.value, tree))
         document.origins.update(dict.fromkeys(_leaves(tree), origin))
+    document = filled_in(document)
     experiment = yamlfile.validate(document, Experiment)
     variations = experiment.variations()
     for state in states:
@@ -186,21 +188,23 @@ def parse_override(text: str) -> Override:
     """`--set` as an override.
 
     `NODE:DEVICE.SETTING=VALUE`, `workload.KEY=VALUE`, `cpus.NODE=VALUE`,
-    `protocol.KEY=VALUE`, `collect.KEY=VALUE`; InputError for anything else.
+    `protocol.KEY=VALUE`, `collect.KEY=VALUE`, `parameters.NAME=VALUE`; InputError for anything else.
     """
     name, equals, word = text.partition("=")
     device, dot, setting = name.rpartition(".")
     if not (equals and dot and device and setting):
         raise InputError(f"--set {text}: expected NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE")
     value = yamlfile.parse(word, f"--set {text}").value
+    if value is None:
+        raise InputError(f"--set {text}: the value is missing")
     if ":" not in device:
-        sections = ("workload", "cpus", "protocol", "collect")
+        sections = ("parameters", "workload", "cpus", "protocol", "collect")
         if device not in sections:
             raise InputError(
                 f"--set {text}: '{device}' is neither NODE:DEVICE nor one of {', '.join(sections)}"
             )
         part = {device: {setting: value}}
-        tree = part if device in ("protocol", "collect") else {"overrides": part}
+        tree = part if device in ("parameters", "protocol", "collect") else {"overrides": part}
         return Override(tree, f"--set {text}")
     device, inner, rest = _features(device, setting)
     settings = {inner: {rest: value}} if rest else {inner: value}

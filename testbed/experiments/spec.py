@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from testbed.capabilities import parse_requirement
 from testbed.evidence.spec import CollectSpec
@@ -49,6 +50,16 @@ Cpus = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_cpus),
 Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else str(value).lower())]
 
 
+def _state_name(name: str) -> str:
+    """Files below raw/ carry it."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,99}", name):
+        raise ValueError(f"'{name}' is not a state's name: letters, digits and . _ + = , - only, at most 100")
+    return name
+
+
+StateName = Annotated[str, AfterValidator(_state_name)]
+
+
 class Variation(Model):
     """What can differ between two states. Later ones win: experiment, axes, state, command line."""
 
@@ -87,7 +98,7 @@ class State(Variation):
 class Matrix(Model):
     """States as the product of axes: `axis -> value -> variation`."""
 
-    axes: dict[str, dict[str, Variation]] = Field(min_length=1)
+    axes: dict[str, dict[StateName, Variation]] = Field(min_length=1)
     exclude: list[dict[str, Text]] = Field(
         default_factory=list, description="combinations to leave out: axis -> value, all must fit"
     )
@@ -136,11 +147,11 @@ class NoiseLimits(Model):
 class Protocol(Model):
     """How many rounds, in which order, and when it is enough."""
 
-    rounds: int = Field(6, ge=1, description="the least number of valid rounds a state")
+    rounds: int = Field(6, ge=1, le=100_000, description="the least number of valid rounds a state")
     target: Fraction | None = Field(
         None, gt=0, lt=1, description="go on until each compared effect's 95% interval is within +- this"
     )
-    cap: int = Field(84, ge=1, description="the largest number of rounds a state, with a target")
+    cap: int = Field(84, ge=1, le=100_000, description="the largest number of rounds a state, with a target")
     warmup: int = Field(1, ge=0, description="rounds before the first that counts")
     retries: int = Field(5, ge=0, description="how often an invalid round is run again")
     seed: int | None = Field(
@@ -156,7 +167,10 @@ class Experiment(Variation):
     """An experiment file."""
 
     description: str = ""
-    states: dict[str, State] = Field(default_factory=dict)
+    parameters: dict[str, int | float | str] = Field(
+        default_factory=dict, description="name -> value; `$name` stands for it anywhere in the file"
+    )
+    states: dict[StateName, State] = Field(default_factory=dict)
     matrix: Matrix | None = None
     compare: list[tuple[str, str]] = Field(
         default_factory=list, description="pairs of states; by default the first state with each other one"

@@ -130,9 +130,12 @@ class StoredRun:
     def lines(self, parse: Callable[[bytes], Parsed]) -> Iterator[Parsed]:
         """The same, each round as `parse` reads its line; a line that it refuses (ValueError) is broken."""
         path = self.folder / ROUNDS
-        if not path.exists():
+        try:
+            opened = path.open("rb")
+        except OSError as error:
+            self.problems.append(f"{path}: cannot read: {error.strerror}")
             return
-        with path.open("rb") as file:
+        with opened as file:
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue
@@ -183,7 +186,8 @@ def _settle(folder: Path, run: Run) -> Run:
         return run
     run = run.model_copy(update={"status": "interrupted"})
     if os.access(folder, os.W_OK):
-        write_run(folder, run)
+        with contextlib.suppress(TestbedError):  # a full disk, say: the reader is told all the same
+            write_run(folder, run)
     return run
 
 

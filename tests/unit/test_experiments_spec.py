@@ -100,6 +100,7 @@ def test_a_state_survives_the_way_to_another_kernel():
         ("expect: [{default: {'server:veth9.rx.862.packets': '> 0'}}]\n", ":3: default: server:veth9"),
         ("states: {a: {topology: nosuch}}\n", ":3: state a: no topology 'nosuch'"),
         ("workload: {duration: 1}\n", ":3: the key 'workload' stands twice"),
+        ("states: {'../x y': {}}\n", ":3: states.../x y: '../x y' is not a state's name"),
         ("topology: veth-pair\n", ":3: the key 'topology' stands twice"),
     ],
 )
@@ -110,7 +111,9 @@ def test_a_mistake_is_told_with_its_line(load, text, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["mtu=5", "client:veth0=5", "nothing.mtu=5", "client:veth0.mtu"])
+@pytest.mark.parametrize(
+    "text", ["mtu=5", "client:veth0=5", "nothing.mtu=5", "client:veth0.mtu", "client:veth0.mtu="]
+)
 def test_an_override_that_names_nothing_is_refused(text):
     with pytest.raises(InputError, match=r"^--set "):
         parse_override(text)
@@ -180,3 +183,22 @@ def test_a_bad_option_is_told_by_its_name_and_not_by_the_files(load, override, m
     with pytest.raises(InputError) as caught:
         load("", overrides=[parse_override(override)])
     assert str(caught.value).startswith(message)
+
+
+PARAMETERS = """\
+parameters: {mtu: 1500, big: 200000}
+settings: {"*:veth0": {mtu: $mtu, gso_max_size: "${big}"}}
+"""
+
+
+def test_a_parameter_stands_for_its_value_and_can_be_overridden(load):
+    def held(**options):
+        return load(PARAMETERS, **options).states["default"].topology.nodes["client"].devices["veth0"]
+
+    assert (held().mtu, held().gso_max_size) == (1500, 200_000)
+    assert held(overrides=[parse_override("parameters.mtu=9000")]).mtu == 9000
+
+
+def test_a_parameter_that_is_not_declared_is_told_with_its_line(load):
+    with pytest.raises(InputError, match=r":4: no parameter 'mtuu', did you mean 'mtu'"):
+        load("parameters: {mtu: 1500}\nsettings: {'*:veth0': {mtu: $mtuu}}\n")
