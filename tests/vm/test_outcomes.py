@@ -17,7 +17,7 @@ from testbed.kernels import ways
 from testbed.kernels.launch import Size
 from testbed.kernels.outcome import BootFailed, Outcome
 from testbed.kernels.pinning import vcpu_threads
-from testbed.kernels.vm import BOOT_S, Vm
+from testbed.kernels.vm import Vm
 from testbed.kernels.ways import Way
 
 pytestmark = pytest.mark.slow
@@ -105,7 +105,6 @@ def test_vcpus_run_where_they_are_pinned(tmp_path):
         ]
 
 
-@pytest.mark.timeout(BOOTS * BOOT_S * ways.EMULATED)
 def test_twenty_boots_in_a_row_and_none_is_lost(tmp_path):
     took = []
     for number in range(BOOTS):
