@@ -18,7 +18,7 @@ from pathlib import Path
 
 from testbed.cli.kernel import NO_STATUS, TIMEOUT_STATUS
 from testbed.errors import InputError, TestbedError
-from testbed.kernels import ways
+from testbed.kernels import vng, ways
 from testbed.kernels.launch import Size
 from testbed.kernels.outcome import BootFailed, Outcome, Result
 from testbed.kernels.store import BuiltKernel
@@ -61,17 +61,25 @@ def boot(
     *,
     shell: bool,
     accelerator: str | None,
+    backend: str,
 ) -> int:
     """Boot, run, print; the exit status for the caller. outcome.json in `folder` tells the same."""
+    try_ways = _ways(kernel, accelerator)
     try:
-        with Vm(kernel, folder, size=size, try_ways=_ways(kernel, accelerator)) as vm:
-            result = _shell(vm, argv) if shell else vm.run(argv, timeout=timeout, watch=_copier())
-            record = {"outcome": result.outcome, "boot_s": round(vm.boot_s, 2), **result.record()}
+        if backend == "vng":
+            finished = vng.run(
+                kernel, folder, size, argv, timeout=timeout, watch=_copier(), try_ways=try_ways
+            )
+            result, boot_s = finished.result, finished.boot_s
+        else:
+            with Vm(kernel, folder, size=size, try_ways=try_ways) as vm:
+                result = _shell(vm, argv) if shell else vm.run(argv, timeout=timeout, watch=_copier())
+                boot_s = vm.boot_s
     except BootFailed as error:
         _write(folder, {"outcome": Outcome.BOOT_FAILED, "reason": str(error)})
         print(f"testbed: {error}", file=sys.stderr)
         return NO_STATUS
-    _write(folder, record)
+    _write(folder, {"outcome": result.outcome, "boot_s": round(boot_s, 2), **result.record()})
     return _tell(kernel, folder, result)
 
 

@@ -159,6 +159,9 @@ def boot(
         list[str] | None, typer.Option(help="A word for the kernel's command line; repeat for more.")
     ] = None,
     accelerator: Annotated[str | None, typer.Option(help="kvm or tcg, instead of finding out.")] = None,
+    backend: Annotated[
+        str, typer.Option(help="qemu, or vng: virtme-ng, slower, where that is at home.")
+    ] = "qemu",
 ) -> None:
     """Boot a kernel and run a command in it: `testbed kernel boot 7.3 -- uname -r`.
 
@@ -174,14 +177,22 @@ def boot(
         raise InputError("kernel boot: name a command after --, or say --shell")
     if shell and background:
         raise InputError("kernel boot: a shell cannot run in the background")
+    if backend not in ("qemu", "vng"):
+        raise InputError(f"--backend {backend}: qemu or vng")
     kernel = find(name)
+    if shell and backend == "vng":
+        raise InputError(f"kernel boot: for a shell in virtme-ng: vng --run {kernel.image}")
     folder = booting.results_folder(kernel, results)
     if background:
         booting.in_background(folder)
         return
     size = Size(cores, memory, _cpu_list(cpus), tuple(append or ()))
     argv = command or [os.environ.get("SHELL", "/bin/sh")]
-    raise typer.Exit(booting.boot(kernel, folder, size, argv, timeout, shell=shell, accelerator=accelerator))
+    raise typer.Exit(
+        booting.boot(
+            kernel, folder, size, argv, timeout, shell=shell, accelerator=accelerator, backend=backend
+        )
+    )
 
 
 def rm(

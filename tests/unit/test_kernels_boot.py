@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import InputError
-from testbed.kernels import qemu, store
+from testbed.kernels import qemu, store, vng
 from testbed.kernels.initramfs import Entry, cpio, needed_modules
+from testbed.kernels.launch import Size
 from testbed.kernels.outcome import Outcome, of_status
-from testbed.kernels.ways import transports_of
+from testbed.kernels.ways import Way, transports_of
 
 C_DAEMON = "usage: virtiofsd [options]\n -f foreground operation\n -o sandbox=namespace|chroot\n"
 RUST_DAEMON = "Usage: virtiofsd [OPTIONS]\n --shared-dir <SHARED_DIR>\n --readonly\n --cache <CACHE>\n"
@@ -181,3 +182,19 @@ def test_compressed_modules_are_unpacked_for_busybox(tmp_path):
     for name, pack in (("a.ko.xz", lzma.compress), ("b.ko.gz", gzip.compress), ("c.ko", bytes)):
         (tmp_path / name).write_bytes(pack(b"module"))
         assert _uncompressed(tmp_path / name) == b"module"
+
+
+def test_virtme_ng_is_told_the_way_the_size_and_the_folder():
+    kernel = store.BuiltKernel(
+        Path("/k"),
+        store.Provenance(
+            name="k", release="7.3.4", version="7.3.4", source="build", created="", config_sha256=""
+        ),
+    )
+    size = Size(cores=3, memory_mib=512, pins=(0, 2), append=("nokaslr",))
+    words = vng.arguments("vng", kernel, Way("tcg", "9p"), size, Path("/r"), Path("/r/a b/guest"))
+    assert {"--disable-kvm", "--force-9p", "--append=nokaslr", "512M", "0,2"} <= set(words)
+    assert words[words.index("--rwdir") + 1] == "/r"
+    assert words[-2:] == ["--exec", "sh '/r/a b/guest'"]
+    words = vng.arguments("vng", kernel, Way("kvm", "virtiofs"), Size(), Path("/r"), Path("/r/guest"))
+    assert {"--disable-kvm", "--force-9p", "--pin"}.isdisjoint(words)
