@@ -25,6 +25,9 @@ def _link(name: str, kind: str, arguments: dict[str, Any]) -> Found:
     """Whether a device of `kind` can be made, its largest MTU and its tso_max_size, both in bytes."""
 
     def limits(netlink: IPRoute, lower: int) -> tuple[int, int]:
+        if _LOWER in arguments.values():
+            # An upper device takes no more than its lower one has.
+            largest(partial(_takes_mtu, netlink, lower), *_MTUS)
         given = {key: lower if value is _LOWER else value for key, value in arguments.items()}
         device = _make(netlink, ifname="tried", kind=kind, **given)
         tso_max_size = netlink.link("get", index=device)[0].get_attr("IFLA_TSO_MAX_SIZE")
@@ -54,7 +57,7 @@ def largest(takes: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def _tried(function: Callable[[IPRoute, int], T], kernel_option: str) -> T:
-    """`function` of a netlink socket in a fresh namespace and of a veth there, with the largest MTU it takes.
+    """`function` of a netlink socket in a fresh namespace and of a veth there.
 
     MissingCapability, with the kernel's words and what to turn on, where it refuses.
     """
@@ -66,9 +69,7 @@ def _tried(function: Callable[[IPRoute, int], T], kernel_option: str) -> T:
     namespace = new_namespace()
     try:
         with entered(namespace), IPRoute(ext_ack=True) as netlink:
-            lower = _make(netlink, ifname="lower", kind="veth", peer="far")
-            largest(partial(_takes_mtu, netlink, lower), *_MTUS)
-            return function(netlink, lower)
+            return function(netlink, _make(netlink, ifname="lower", kind="veth", peer="far"))
     except NetlinkError as error:
         words = f"the kernel says '{error.args[-1]}' (kernel option {kernel_option})"
         raise MissingCapability(words) from None
