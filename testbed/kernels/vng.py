@@ -24,6 +24,7 @@ from testbed.errors import MissingCapability
 from testbed.kernels import command, console, ways
 from testbed.kernels.launch import Size, own_namespaces
 from testbed.kernels.outcome import BootFailed, Outcome, Result, of_status
+from testbed.kernels.qemu import SOCKETS
 from testbed.kernels.store import BuiltKernel
 from testbed.kernels.ways import Way
 
@@ -71,7 +72,7 @@ def run(
     """
     program = _program()
     failures = []
-    for number, way in enumerate(try_ways or ways.candidates(kernel)):
+    for number, way in enumerate(_usable(kernel, try_ways or ways.candidates(kernel))):
         guest = _Guest(kernel, folder, way, folder / "0001")
         words = arguments(program, kernel, way, size, folder, guest.prepare(argv))
         _write_record(kernel, folder, way, words)
@@ -204,7 +205,9 @@ def _running(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes
     """
     near, far = socket.socketpair()
     script = (
-        f"exec 3<&0; {shlex.join(words)} 2>&1 </dev/null 3<&- | cat >{shlex.quote(str(log))} &\n"
+        # What virtme-ng would leave in /tmp, and the sockets of its daemons.
+        f"exec 3<&0; mount -t tmpfs -o mode=700 tmpfs {SOCKETS}; export TMPDIR={SOCKETS}\n"
+        f"{shlex.join(words)} 2>&1 </dev/null 3<&- | cat >{shlex.quote(str(log))} &\n"
         # Nobody ever writes: this waits for the end of the other side.
         "console=$!; { read -r _ <&3 || kill -KILL -1; } &\nwait $console"
     )
@@ -230,6 +233,17 @@ def _program() -> str:
     if found is None:
         raise MissingCapability(f"--backend vng needs virtme-ng: {GET_IT}")
     return found
+
+
+def _usable(kernel: BuiltKernel, found: Sequence[Way]) -> list[Way]:
+    """Those of the ways that virtme-ng can go: it does not know QEMU 7's own virtiofs daemon."""
+    usable = [way for way in found if way.transport == "9p" or "--shared-dir" in ways.daemon()[1]]
+    if not usable:
+        raise MissingCapability(
+            f"{kernel.name} has no 9P, and virtme-ng needs the virtiofs daemon of Debian 13: "
+            "boot a generic kernel, or without --backend vng"
+        )
+    return usable
 
 
 def _write_record(kernel: BuiltKernel, folder: Path, way: Way, words: Sequence[str]) -> None:
