@@ -11,6 +11,7 @@ QEMU = "qemu-system-x86_64"
 # Gets a tmpfs in the guest's own mount namespace. It exists on every kernel, the procfs is
 # that namespace's own, and the guest, which has another, misses nothing.
 SOCKETS = Path("/proc/fs")
+LOCKS = "/run/virtiofsd"
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,10 @@ def supervisor(machine: Machine, daemon_lines: Sequence[Sequence[str]]) -> str:
         if not share.writable:
             # The daemon in C has no read-only switch.
             lines.append(f"mount -o remount,bind,ro {served}")
+    if daemon_lines:
+        # Where the daemon in C keeps a lock for each path of a socket: guests beside each
+        # other have the same paths, so each gets a folder of its own, which goes with it.
+        lines.append(f"{{ mkdir -p {LOCKS} && mount -t tmpfs tmpfs {LOCKS}; }} 2>/dev/null || :")
     lines += [f"{shlex.join(line)} >/dev/null 2>{sockets}/{i}.log &" for i, line in enumerate(daemon_lines)]
     lines += [
         f"while ! [ -S {sockets}/{share.tag}.sock ]; do sleep 0.05; done"
