@@ -77,14 +77,15 @@ def compare_pairs(a: Sequence[float], b: Sequence[float]) -> Comparison:
 
 
 def half_width(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Half the width of the 95% interval of the ratio b/a over pairs; None while it cannot be known.
+    """Half the width of the 95% interval of the ratio b/a over pairs, as a fraction of the ratio.
 
-    This is all that a rule that decides when to stop may look at.
+    None while it cannot be known. Whatever the ratio is, the spread of the pairs alone decides:
+    this is all that a rule that decides when to stop may look at.
     """
     if len(a) != len(b) or len(a) < 2 or not _all_positive(a, b):
         return None
     low, high = _exp(_interval([math.log(y / x) for x, y in zip(a, b, strict=True)]))
-    return (high - low) / 2
+    return (high - low) / 2 / math.sqrt(high * low)
 
 
 def pairs_to_show(spread: float, effect: float, power: float = 0.8) -> int:

@@ -54,7 +54,8 @@ def test_five_percent_is_found_in_nine_of_ten_runs_with_at_most_twelve_pairs():
 def test_half_width_is_that_of_the_comparison():
     a, b = [100.0, 103, 98, 101], [104.0, 109, 103, 104]
     low, high = compare_pairs(a, b).ci95 or (0, 0)
-    assert half_width(a, b) == pytest.approx((high - low) / 2)
+    assert half_width(a, b) == pytest.approx((high - low) / 2 / math.sqrt(high * low))
+    assert half_width(a, [10 * value for value in b]) == pytest.approx(half_width(a, b))
     assert half_width(a[:1], b[:1]) is None
     assert half_width([0.0, 1.0], [1.0, 1.0]) is None
 
