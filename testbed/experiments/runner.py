@@ -50,15 +50,12 @@ class Progress:
     by_kernel: bool = False
     figures: dict[str, dict[int, float]] = field(default_factory=dict)  # label -> block -> bits a second
     blocks: int = 0
-    invalid: int = 0
 
     def label(self, state: str, kernel: str) -> str:
         return f"{state}@{kernel}" if self.by_kernel else state
 
     def add(self, record: Round) -> None:
-        if not record.valid:
-            self.invalid += 1
-        elif not record.warmup:
+        if record.valid and not record.warmup:
             label = self.label(record.state, record.kernel)
             self.figures.setdefault(label, {})[record.block] = _figure(record)
 
