@@ -33,7 +33,7 @@ class Checked:
 
 def check_path(lab: Lab, hops: Sequence[Hop], source: str, target: str, version: int) -> list[Checked]:
     """Send a flow of IP `version` and judge every hop. TestbedError when the flow does not run."""
-    seen = observe(lab, source, target, version)
+    seen = observe(lab, source, target, version, mss=hops[0].mss)
     return [judge(hop, seen.get((hop.place, hop.direction), {})) for hop in hops]
 
 
@@ -58,22 +58,28 @@ def judge(hop: Hop, sizes: Mapping[int, int]) -> Checked:
     return Checked(hop, seen, largest, good and largest <= allowed)
 
 
-def observe(lab: Lab, source: str, target: str, version: int) -> dict[tuple[str, str], dict[int, int]]:
-    """(`node:device`, direction) -> size -> packets, of a short flow from `source` to `target`."""
+def observe(
+    lab: Lab, source: str, target: str, version: int, *, mss: int
+) -> dict[tuple[str, str], dict[int, int]]:
+    """(`node:device`, direction) -> size -> packets, of a short flow from `source` to `target`.
+
+    Its writes are whole numbers of segments of `mss` bytes: a packet with the end
+    of any other write in it can be larger than one that is predicted.
+    """
     collectors = collectors_for(CollectSpec(cpu=False))
     try:
         for collector in collectors:
             collector.start(lab)
-        _send(lab, source, target, version)
+        _send(lab, source, target, version, WRITE_BYTES // mss * mss)
         return _by_place(collectors)
     finally:
         for collector in collectors:
             collector.close()
 
 
-def _send(lab: Lab, source: str, target: str, version: int) -> None:
+def _send(lab: Lab, source: str, target: str, version: int, write: int) -> None:
     options = {"tool": "iperf3", "from": source, "to": target, "family": version}
-    flow = parse_options({**options, "duration": SECONDS, "length": WRITE_BYTES, "congestion": "cubic"})
+    flow = parse_options({**options, "duration": SECONDS, "length": write, "congestion": "cubic"})
     with tempfile.TemporaryDirectory(prefix="testbed-path-") as folder:
         outcome = TOOLS[flow.tool].run(
             lab, flow, cpus={}, hooks=Hooks(measuring=lambda: None), raw=Path(folder), raw_name="path"

@@ -60,6 +60,7 @@ class Traits:
 class Hop:
     """What becomes of the largest packet at one device. Sizes in bytes, with the Ethernet header.
 
+    A packet of whole segments: the end of a write may put one segment more, in part, into it.
     `cut` says into what it is cut here, `why` names the limit or offload at
     fault. Behind a cut, smaller packets still pass whole, up to `passes`.
     `merged`: by GRO, and then `largest` is what it cannot exceed.
@@ -69,6 +70,7 @@ class Hop:
     direction: Literal["rx", "tx"]
     largest: int
     segment: int  # the size of a frame with one MSS
+    mss: int  # payload of a segment
     gso: bool
     cut: str | None = None
     why: str | None = None
@@ -234,7 +236,9 @@ def _cross(
         packet = _merge(packet, step, limits)
     passes = whole.size(step) if whole.payload > packet.payload else None
     size, segment = packet.size(step), packet.of(1).size(step)
-    hop = Hop(step.end, step.direction, size, segment, packet.gso, cut, why, passes, packet.merged)
+    hop = Hop(
+        step.end, step.direction, size, segment, packet.mss, packet.gso, cut, why, passes, packet.merged
+    )
     return _Crossing(packet, whole), hop
 
 

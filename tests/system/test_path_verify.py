@@ -95,7 +95,7 @@ def test_a_wrong_prediction_is_found_out():
         lab.set({"*:veth0": {"gso_max_size": 524280}})
         predicted = forecast(lab, "client", "server", 6, this_kernels_traits())
         lab.set({"*:veth0": {"gso_max_size": 65536}})
-        seen = observe(lab, "client", "server", 6)
+        seen = observe(lab, "client", "server", 6, mss=predicted[0].mss)
     assert not any(judge(hop, seen[hop.place, hop.direction]).agrees for hop in predicted)
 
 

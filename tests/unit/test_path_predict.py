@@ -218,7 +218,7 @@ def test_max_tcp_header_follows_the_configuration(config, header):
 
 
 def hop(largest, *, gso, passes=None, merged=False):
-    return Hop(End("a", "b"), "tx", largest, 1514, gso, passes=passes, merged=merged)
+    return Hop(End("a", "b"), "tx", largest, 1514, 1428, gso, passes=passes, merged=merged)
 
 
 @pytest.mark.parametrize(
