@@ -25,7 +25,7 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-        self._states: list[str] = []
+        self._done: dict[str, set[int]] = {}  # label -> blocks that had their round, valid or not
         self._rule = StoppingRule(rounds=1, cap=1)
         self._took: list[float] = []
         self._progress = Progress([])
@@ -41,12 +41,12 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
         self._live.stop()
 
     def begun(self, run: Run, folder: Path, rule: StoppingRule, seconds: float) -> None:
-        self._states = [name for name in run.states if name not in run.skipped]
+        self._done = {label: set() for label in _labels(run) if label not in run.skipped}
         self._rule = rule
         open_ended = rule.target is not None and rule.cap > rule.rounds
         upto = f"{rule.rounds} to {rule.cap}" if open_ended else str(rule.rounds)
         self._say(
-            f"{run.experiment['name']}: {len(self._states)} states x {upto} rounds, "
+            f"{run.experiment['name']}: {len(self._done)} states x {upto} rounds, "
             f"at least {_clock(seconds)}, seed {run.seed}, into {folder}"
         )
         collect = run.experiment.get("collect", {})
@@ -57,6 +57,7 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
         self._say(reason)
 
     def skipped(self, state: str, reason: str) -> None:
+        self._done.pop(state, None)
         self._say(f"skip {state}: {reason}")
 
     def measuring(self, task: Task) -> None:
@@ -67,6 +68,8 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
     def measured(self, record: Round, progress: Progress) -> None:
         self._progress = progress
         self._took.append(record.wall_s)
+        if not record.warmup:
+            self._done.setdefault(progress.label(record.state, record.kernel), set()).add(record.block)
         figure = _gbit(record)
         place = "warm-up" if record.warmup else f"block {record.block + 1}"
         verdict = "" if record.valid else f"  INVALID: {_short(record.reason or '')}"
@@ -79,14 +82,27 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
             return ""
         widths = self._progress.half_widths()
         known = [width for width in widths.values() if width is not None]
-        blocks = remaining(self._rule, self._progress.blocks, widths)
-        left = blocks * len(self._states) * sum(self._took) / len(self._took)
+        blocks = self._progress.blocks + remaining(self._rule, self._progress.blocks, widths)
+        rounds = sum(max(0, blocks - len(done)) for done in self._done.values())
+        left = rounds * sum(self._took) / len(self._took)
         # With a pair or two a width says nothing but that it is too early.
         precision = [f"effects known to +-{max(known):.1%}"] if known and max(known) < 1 else []
         return "  ".join([*precision, f"{_clock(left)} left"])
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)
+
+
+def _labels(run: Run) -> list[str]:
+    """What is measured: each state, on each kernel that it may run on where there are several."""
+    if len(run.kernels) == 1:
+        return list(run.states)
+    return [
+        f"{name}@{kernel}"
+        for name, state in run.states.items()
+        for kernel in run.kernels
+        if state.get("kernel") in (None, kernel)
+    ]
 
 
 def _gbit(record: Round) -> str:

@@ -14,7 +14,7 @@ from testbed.experiments.estimate import least_seconds
 from testbed.experiments.measure import Task
 from testbed.experiments.place import Place, PlaceLost
 from testbed.experiments.resolve import Resolved, ResolvedState
-from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order
+from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order, next_legs
 from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
 from testbed.records import Kernel, Round, Run, Status
 from testbed.stats.compare import half_width
@@ -122,7 +122,7 @@ class Runner:
         """Measure. `earlier` are the rounds of a resumed run. The run's folder says how it ended."""
         try:
             self._resume(earlier)
-            complete = all(self._leg(leg) for leg in self.legs)
+            complete = all(self._leg(leg) for leg in self._all_legs())
         except KeyboardInterrupt:
             self.writer.end("interrupted")
             return "interrupted"
@@ -140,14 +140,25 @@ class Runner:
             last = record.round
         self._number = count(last + 1)
 
+    def _all_legs(self) -> Iterator[Leg]:
+        """The planned legs; then boots of each kernel, one more at a time, until there are enough rounds."""
+        legs = list(self.legs)
+        yield from legs
+        while (last := legs[-1].last) is not None and not self._enough(last + 1):
+            more = next_legs(legs, self.rule.cap)
+            yield from more
+            legs += more
+
+    def _enough(self, blocks: int) -> bool:
+        return self.rule.enough(blocks, self.progress.half_widths())
+
     def _leg(self, leg: Leg) -> bool:
         """Measure a leg's blocks. False when stopped before its end."""
         with _Bench(self, leg) as bench:
             states = bench.runnable_states()
             if leg is self.legs[0]:
-                self.observer.begun(
-                    self.writer.run, self.writer.folder, self.rule, least_seconds(self.resolved)
-                )
+                seconds = least_seconds(self.resolved) * len({leg.kernel for leg in self.legs})
+                self.observer.begun(self.writer.run, self.writer.folder, self.rule, seconds)
             return bench.warm_up(states) and bench.blocks(states)
 
 
@@ -232,7 +243,7 @@ class _Bench:
     def _enough(self, blocks: int) -> bool:
         if self.leg.last is not None:
             return blocks > self.leg.last
-        return self.runner.rule.enough(blocks, self.runner.progress.half_widths())
+        return self.runner._enough(blocks)
 
     def _until_valid(self, slot: Slot, state: ResolvedState) -> None:
         """Measure the slot; again, at once, while the round is invalid and retries are left.

@@ -53,6 +53,17 @@ def legs(kernels: Sequence[str], rounds: int, boots: int) -> list[Leg]:
     return result
 
 
+def next_legs(planned: Sequence[Leg], cap: int) -> list[Leg]:
+    """A boot more of each kernel, in the opposite order and for as many blocks; `cap` blocks in all."""
+    kernels = len({leg.kernel for leg in planned})
+    result: list[Leg] = []
+    for before in reversed(planned[-kernels:]):
+        assert before.last is not None, "a leg without an end is the only one"
+        last = min(cap - 1, 2 * before.last - before.first + 1)
+        result.append(Leg(before.kernel, len(planned) + len(result), before.last + 1, last))
+    return result
+
+
 @dataclass(frozen=True)
 class StoppingRule:
     """Enough rounds a state: at least `rounds`, then until the intervals are narrow or `cap` is reached.

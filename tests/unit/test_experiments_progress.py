@@ -1,9 +1,13 @@
 """The progress of a run, as it is printed where no terminal is."""
 
-from made_rounds import made_round
+from pathlib import Path
+
+from made_rounds import made_round, made_run, made_state
 
 from testbed.cli.progress import Terminal
 from testbed.experiments.runner import Progress
+from testbed.experiments.schedule import StoppingRule
+from testbed.records import Kernel
 
 
 def printed(capsys, record):
@@ -27,3 +31,26 @@ def test_a_short_reason_stands_whole(capsys):
     line = printed(capsys, made_round(0, "a", 0, valid=False, reason="iperf3: connection refused"))
     assert "INVALID: iperf3: connection refused" in line
     assert "..." not in line
+
+
+def test_the_time_left_counts_the_rounds_of_every_kernel_but_not_skipped_ones(capsys):
+    """Two states on two kernels, three rounds each, one state skipped on the second: 9 rounds of 1.4 s."""
+    kernels = {name: Kernel(release=name, version="#1 SMP") for name in ("old", "new")}
+    run = made_run({"a": made_state(), "b": made_state()}, kernels=kernels)
+    progress = Progress([], by_kernel=True)
+
+    def measured(state, kernel, block):
+        terminal.measured(made_round(0, state, block, kernel=kernel), progress)
+        return capsys.readouterr().err.strip().splitlines()[-1]
+
+    with Terminal() as terminal:
+        terminal.begun(run, Path("results/x"), StoppingRule(3, 3), 9.0)
+        assert measured("a", "old", 0).endswith("00:15 left")  # 11 x 1.4 s
+        assert measured("a", "old", 0).endswith("00:15 left")  # the same again, invalid before
+        terminal.skipped("b@new", "refused")
+        for block in range(3):
+            measured("a", "old", block)
+            measured("b", "old", block)
+        progress.blocks = 3
+        assert measured("a", "new", 0).endswith("00:03 left")
+        assert measured("a", "new", 2).endswith("00:01 left")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from testbed.experiments.schedule import StoppingRule, block_order, remaining
+from testbed.experiments.schedule import Leg, StoppingRule, block_order, legs, next_legs, remaining
 
 STATES = ["a", "b", "c", "d"]
 
@@ -42,3 +42,11 @@ def test_a_target_goes_on_until_every_interval_is_narrow_or_the_cap():
 def test_a_width_twice_the_target_asks_for_four_times_the_rounds():
     assert remaining(StoppingRule(rounds=6, cap=84, target=0.01), 6, {"x": 0.02}) == 18
     assert remaining(StoppingRule(rounds=6, cap=20, target=0.01), 6, {"x": 0.02}) == 14
+
+
+def test_more_boots_go_on_alternating_until_the_cap():
+    planned = legs(["a", "b"], rounds=4, boots=2)
+    assert planned == [Leg("a", 0, 0, 1), Leg("b", 1, 0, 1), Leg("b", 2, 2, 3), Leg("a", 3, 2, 3)]
+    more = next_legs(planned, cap=7)
+    assert more == [Leg("a", 4, 4, 5), Leg("b", 5, 4, 5)]
+    assert next_legs([*planned, *more], cap=7) == [Leg("b", 6, 6, 6), Leg("a", 7, 6, 6)]
