@@ -56,6 +56,19 @@ class Member:
             times = psutil.Process(self.process.pid).cpu_times()
             self._used = (times.user, times.system)
 
+    def activity(self) -> tuple[str, int] | None:
+        """Its state, and how often it has been scheduled; None when it is gone."""
+        try:
+            process = psutil.Process(self.process.pid)
+            return process.status(), sum(process.num_ctx_switches())
+        except psutil.NoSuchProcess:
+            return None
+
+    def alarm(self) -> None:
+        """Send it SIGALRM, as a timer of its own would."""
+        if self.ended is None:
+            os.kill(self.process.pid, signal.SIGALRM)
+
     def use(self) -> ProcessUse:
         """CPU seconds from the mark to its end, to a clock tick (10 ms); 0 while it runs."""
         if self.ended is None:
@@ -148,9 +161,10 @@ class Crew:
         for member in self.members:
             if member.ended is None:
                 member.ended = member.process.poll()
-            if member.ended is None:
-                member.killed = True
-                member.ended = member.process.kill()
+        # Who runs is settled before the first is killed: the end of one may end another.
+        for member in [member for member in self.members if member.ended is None]:
+            member.killed = True
+            member.ended = member.process.kill()
 
     def _take(self, timeout: float) -> None:
         if not self._selector.get_map():

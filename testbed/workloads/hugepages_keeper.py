@@ -18,7 +18,7 @@ POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 
 
 def main(count: int) -> int:
-    """Keep `count` free huge pages at hand; the exit status."""
+    """Keep `count` huge pages at hand; the exit status."""
     try:
         added, free = add(count)
     except OSError as error:
@@ -36,15 +36,13 @@ def main(count: int) -> int:
 
 
 def add(count: int) -> tuple[int, int]:
-    """Raise the reservation until `count` pages are free; by how many it rose, and how many are free.
+    """Raise the reservation by `count` pages; by how many it rose, and how many are free then.
 
-    It takes no more than half of the memory that is available: the kernel would
-    push everything else on the machine out to give what is asked.
+    Pages that are free already may be promised to another flow, so they count only
+    where the kernel gives no more. It takes no more than half of the memory that is
+    available: the kernel would push everything else out to give what is asked.
     """
-    missing = max(0, count - _free())
-    if missing > _available() // 2:
-        return 0, _free()
-    return change(missing) if missing else 0, _free()
+    return change(count) if count <= _available() // 2 else 0, _free()
 
 
 def change(difference: int) -> int:

@@ -137,8 +137,11 @@ def _connection(config: dict[str, Any]) -> socket.socket:
     sock = socket.socket(_family(config), socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("", config["client_port"] or 0))
-    if config["congestion"]:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, config["congestion"].encode())
+    if name := config["congestion"]:
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as error:
+            sys.exit(f"send: congestion control {name}: {error.strerror}")
     if config["zerocopy"]:
         sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
     if not sys.stdin.buffer.readline():
@@ -159,5 +162,6 @@ if __name__ == "__main__":
     try:
         result = {"send": send, "receive": receive}[sys.argv[1]](json.loads(sys.argv[2]))
     except OSError as error:
-        sys.exit(f"{sys.argv[1]}: {error.strerror} (errno {error.errno})")
+        # Not error.strerror: socket.create_server adds to it.
+        sys.exit(f"{sys.argv[1]}: {os.strerror(error.errno or 0)} (errno {error.errno})")
     print(json.dumps(result), flush=True)
