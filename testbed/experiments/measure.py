@@ -75,8 +75,7 @@ def try_state(state: ResolvedState) -> None:
     for node, cpus in state.cpus.items():
         if max(cpus) >= cores:
             raise MissingCapability(f"cpus: {node} asks for CPU {max(cpus)}, this machine has {cores}")
-    for tool in sorted(state.workload.tools):
-        TOOLS[tool].version()
+    TOOLS[state.workload.tool].require(state.workload)
     with open_lab(state.topology):
         pass
 

@@ -80,6 +80,7 @@ def observe(
 def _send(lab: Lab, source: str, target: str, version: int, write: int) -> None:
     options = {"tool": "iperf3", "from": source, "to": target, "family": version}
     flow = parse_options({**options, "duration": SECONDS, "length": write, "congestion": "cubic"})
+    TOOLS[flow.tool].require(flow)
     with tempfile.TemporaryDirectory(prefix="testbed-path-") as folder:
         outcome = TOOLS[flow.tool].run(
             lab, flow, cpus={}, hooks=Hooks(measuring=lambda: None), raw=Path(folder), raw_name="path"

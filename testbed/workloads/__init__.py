@@ -7,11 +7,10 @@ from typing import Any
 
 from testbed import yamlfile
 from testbed.errors import InputError
-from testbed.workloads import flows
-from testbed.workloads.kperf import Kperf
+from testbed.workloads import flows, kperf
 from testbed.workloads.tool import Options, Tool
 
-TOOLS: dict[str, Tool[Any]] = {**flows.TOOLS, "flows": flows.Flows(), "kperf": Kperf()}
+TOOLS: dict[str, Tool[Any]] = {**flows.TOOLS, "flows": flows.Flows(), "kperf": kperf.TOOL}
 
 
 def parse_options(raw: Mapping[str, Any]) -> Options:

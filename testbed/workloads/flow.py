@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from testbed.errors import InputError
+import psutil
+
+from testbed.errors import InputError, TestbedError
 from testbed.records import Workload
 from testbed.slowness import scaled
 from testbed.topology.lab import Lab
+from testbed.workloads import when_told as when_told_worker
 from testbed.workloads.crew import Crew, Member
 from testbed.workloads.listening import listens
 from testbed.workloads.tool import Hooks, Options, Outcome
@@ -20,6 +26,7 @@ from testbed.workloads.tool import Hooks, Options, Outcome
 STARTED = b"started\n"
 _READY_S = scaled(10.0)  # for both ends to load and the server to listen
 _SETTLE_S = scaled(3.0)  # between the first end of a process and the last
+_ASLEEP_S = scaled(0.1)  # how long two ends of a running test never sleep both
 _FAILED_S = 0.3  # the same where the test has not begun: the other end may have a word to say
 
 
@@ -39,20 +46,70 @@ class Flow:
     The client waits for a line on stdin. One that omits the first seconds by
     itself is told at once, and writes `started` when its test starts; another
     is told when the omitted seconds are over. `serves_on` says that the server
-    does not end by itself. `around` is entered before the processes start. `beside`
-    is a second such server, in the client's node.
+    does not end by itself. `beside` is a second such server, in the client's node.
+    `workload` is what is known before it runs; `read` adds what the outputs of
+    client and server say. `rings_late` says that what ends the server is a timer
+    of its own, which rings long after the end of the test.
     """
 
     options: Options
+    workload: Workload
     client: Sequence[str]
     server: Sequence[str]
     port: int
-    read: Callable[[bytes, bytes], Reading]
+    read: Callable[[Workload, bytes, bytes], Reading]
     suffix: str = "txt"
     omits: bool = True
     serves_on: bool = False
     beside: Sequence[str] = ()
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
+    rings_late: bool = False
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+@dataclass(frozen=True)
+class FlowTool(Generic[OptionsT]):
+    """A tool that measures one flow. See workloads/tool.py: Tool.
+
+    `flow` says what to run towards an address. `needs` is entered before that, and
+    holds what the options need of the machine; MissingCapability where it cannot.
+    """
+
+    name: str
+    options: type[OptionsT]
+    version: Callable[[], str]
+    flow: Callable[[Lab, OptionsT, str], Flow]
+    needs: Callable[[OptionsT], AbstractContextManager[object]] = lambda _: nullcontext()
+
+    def require(self, options: OptionsT) -> None:
+        """MissingCapability where this machine lacks something that `options` need."""
+        require([(self, options)])
+
+    def run(
+        self,
+        lab: Lab,
+        options: OptionsT,
+        *,
+        cpus: Mapping[str, Collection[int]],
+        hooks: Hooks,
+        raw: Path,
+        raw_name: str,
+    ) -> Outcome:
+        """One test, between fresh processes at both ends."""
+        (outcome,) = run_flows(lab, [(self, options)], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
+        return outcome
+
+
+Wanted = Sequence[tuple[FlowTool[Any], Options]]
+
+
+def require(wanted: Wanted) -> None:
+    """MissingCapability where this machine lacks something that these flows together need."""
+    with ExitStack() as stack:
+        for tool, options in wanted:
+            tool.version()
+            stack.enter_context(tool.needs(options))
 
 
 @dataclass(frozen=True)
@@ -79,19 +136,23 @@ class _Running:
 
 def run_flows(
     lab: Lab,
-    flows: Sequence[Flow],
+    wanted: Wanted,
     *,
     cpus: Mapping[str, Collection[int]],
     hooks: Hooks,
     raw: Path,
     raw_name: str,
 ) -> list[Outcome]:
-    """Run `flows` beside each other: all start together, and each gives an outcome."""
+    """Run flows beside each other: all start together, and each gives an outcome.
+
+    Where something keeps one of them from being run, none is.
+    """
     with ExitStack() as stack:
-        for flow in flows:
-            stack.enter_context(flow.around())
+        prepared = [_prepare(stack, lab, tool, options) for tool, options in wanted]
+        if any(trouble for _, trouble in prepared):
+            return [Outcome(flow.workload, trouble) for flow, trouble in prepared]
         crew = stack.enter_context(Crew())
-        running = [_start(crew, lab, flow, cpus) for flow in flows]
+        running = [_start(crew, lab, flow, cpus) for flow, _ in prepared]
         trouble = _drive(crew, running, lab, hooks)
         several = len(running) > 1
         return [
@@ -100,21 +161,49 @@ def run_flows(
         ]
 
 
-def destination(lab: Lab, options: Options) -> str:
+def _prepare(stack: ExitStack, lab: Lab, tool: FlowTool[Any], options: Options) -> tuple[Flow, str | None]:
+    """The flow, and why it cannot be run; what it needs of the machine is held by `stack`."""
+    try:
+        version = tool.version()
+        address = _destination(lab, options)
+        stack.enter_context(tool.needs(options))
+    except TestbedError as error:
+        return tool.flow(lab, options, options.address or options.to), str(error)
+    flow = tool.flow(lab, options, address)
+    return replace(flow, workload=flow.workload.model_copy(update={"version": version})), None
+
+
+def _destination(lab: Lab, options: Options) -> str:
     """The address that the client of `options` connects to. InputError for a name that cannot be resolved."""
     if options.address is None:
         return lab.address(options.to, options.family)
     try:
         return lab.nodes[options.from_].call(_resolve, options.address, options.family)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for what cannot be a name at all
+        why = getattr(error, "strerror", None) or error
         raise InputError(
-            f"workload.address: {options.from_} cannot resolve '{options.address}': {error.strerror}"
+            f"workload.address: {options.from_} cannot resolve '{options.address}': {why}"
         ) from None
 
 
 def _resolve(name: str, family: int) -> str:
     found = socket.getaddrinfo(name, None, socket.AF_INET6 if family == 6 else socket.AF_INET)
     return str(found[0][4][0])
+
+
+def when_told(command: Sequence[str], *, join_stderr: bool = False) -> list[str]:
+    """A command line that waits for a line on stdin and then becomes `command`."""
+    program = [sys.executable, "-I", "-S", str(Path(when_told_worker.__file__))]
+    return [*program, *(["--join-stderr"] if join_stderr else []), *command]
+
+
+def json_object(text: bytes) -> dict[str, Any]:
+    """The JSON object that one end printed; empty when it printed none, or not all of it."""
+    try:
+        result = json.loads(text)
+    except ValueError:
+        return {}
+    return result if isinstance(result, dict) else {}
 
 
 def source_address(lab: Lab, options: Options, address: str) -> str:
@@ -127,7 +216,7 @@ def _source(address: str, family: int) -> str:
     with socket.socket(socket.AF_INET6 if family == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 9))
-        except OSError:
+        except (OSError, UnicodeError):
             return "::" if family == 6 else "0.0.0.0"
         return str(probe.getsockname()[0])
 
@@ -170,10 +259,11 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
         for one in running:
             if not one.flow.omits:
                 one.client.tell(b"go\n")
-    duration = max(one.flow.options.duration for one in running)
-    crew.wait_for_end(
-        [member for one in running for member in one.endless()], start + omit + duration + patience, _SETTLE_S
-    )
+    end = start + omit + max(one.flow.options.duration for one in running)
+    for one in running:
+        if one.flow.rings_late:
+            _ring(crew, one, end)
+    crew.wait_for_end([member for one in running for member in one.endless()], end + patience, _SETTLE_S)
     if any(client.killed for client in clients) and not any(_failed(client) for client in clients):
         return f"client: no result {patience:g} s after the end of the test, killed"
     return None
@@ -196,6 +286,21 @@ def _wait_until_ready(crew: Crew, running: Sequence[_Running], lab: Lab) -> str 
     return f"server: port {waiting[-1][2]} does not listen after {_READY_S:g} s"
 
 
+def _ring(crew: Crew, one: _Running, end: float) -> None:
+    """Ring the server's timer when the test is over: its time has passed, and both ends are asleep."""
+    ends = (one.client, one.server)
+    before: list[tuple[str, int] | None] = []
+
+    def over() -> bool:
+        return _fallen(ends) or any(map(_failed, crew.members))
+
+    while not crew.wait_until(over, max(end, time.monotonic() + _ASLEEP_S)):
+        now = [member.activity() for member in ends]
+        if now == before and all(found and found[0] == psutil.STATUS_SLEEPING for found in now):
+            return one.server.alarm()
+        before = now
+
+
 def _fallen(members: Sequence[Member]) -> bool:
     return any(member.ended for member in members)
 
@@ -207,7 +312,7 @@ def _failed(member: Member) -> bool:
 def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Outcome:
     members = {"client": one.client, "server": one.server}
     outputs = {role: bytes(member.output).removeprefix(STARTED) for role, member in members.items()}
-    reading = one.flow.read(outputs["client"], outputs["server"])
+    reading = one.flow.read(one.flow.workload, outputs["client"], outputs["server"])
     words = [_words(member, reading.errors.get(role)) for role, member in members.items()]
     reason = "; ".join(filter(None, [*words, trouble])) or None
     if reason is None and reading.workload.bits_per_second is None:

@@ -12,14 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from testbed.errors import InputError, MissingCapability
 from testbed.records import FlowFigures, Workload
 from testbed.topology.lab import Lab
-from testbed.workloads.flow import Flow, run_flows
-from testbed.workloads.iperf3 import Iperf3
-from testbed.workloads.netperf import Netperf
+from testbed.workloads import iperf3, netperf, zerocopy
+from testbed.workloads.flow import FlowTool, Wanted, require, run_flows
 from testbed.workloads.tool import Hooks, Options, Outcome
-from testbed.workloads.zerocopy import ZerocopySender
 from testbed.yamlfile import mistake, validate_value
 
-TOOLS = {tool.name: tool for tool in (Iperf3(), Netperf(), ZerocopySender())}
+TOOLS: dict[str, FlowTool[Any]] = {
+    "iperf3": iperf3.TOOL,
+    "netperf": netperf.TOOL,
+    "zerocopy": zerocopy.TOOL,
+}
 
 _PORT_STEP = 10  # between two flows' ports, so that a flow's parallel streams have theirs
 
@@ -96,6 +98,10 @@ class Flows:
                 found.append(f"{name} {tool.version()}")
         return ", ".join(found)
 
+    def require(self, options: FlowsOptions) -> None:
+        """MissingCapability where this machine lacks something that the flows together need."""
+        require(_wanted(options.parsed()))
+
     def run(
         self,
         lab: Lab,
@@ -108,8 +114,7 @@ class Flows:
     ) -> Outcome:
         """All flows, between one start and one end; invalid when one of them failed."""
         parsed = options.parsed()
-        flows = [_flow(lab, own) for _, own in parsed]
-        outcomes = run_flows(lab, flows, cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
+        outcomes = run_flows(lab, _wanted(parsed), cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
         workload = aggregate(list(zip(parsed, outcomes, strict=True)))
         reasons = [f"flow {number}: {one.reason}" for number, one in enumerate(outcomes) if one.reason]
         measured = [one for (spec, _), one in zip(parsed, outcomes, strict=True) if not spec.background]
@@ -124,10 +129,8 @@ class Flows:
         )
 
 
-def _flow(lab: Lab, options: Options) -> Flow:
-    tool: Any = TOOLS[options.tool]
-    flow: Flow = tool.flow(lab, options)
-    return flow
+def _wanted(parsed: Sequence[tuple[FlowSpec, Options]]) -> Wanted:
+    return [(TOOLS[options.tool], options) for _, options in parsed]
 
 
 def aggregate(flows: Sequence[tuple[tuple[FlowSpec, Options], Outcome]]) -> Workload:

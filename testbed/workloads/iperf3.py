@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,9 +14,9 @@ from testbed.errors import MissingCapability
 from testbed.records import Workload
 from testbed.topology.lab import Lab
 from testbed.workloads import iperf3_worker
-from testbed.workloads.flow import Flow, destination, run_flows
+from testbed.workloads.flow import Flow, FlowTool
 from testbed.workloads.iperf3_result import read
-from testbed.workloads.tool import Hooks, Options, Outcome
+from testbed.workloads.tool import Options
 from testbed.workloads.units import BitRate, Bytes, Port
 from testbed.yamlfile import mistake
 
@@ -115,56 +114,38 @@ def server_options(options: Iperf3Options) -> list[str]:
     return ["-s", "-1", "-p", str(options.port), f"-{options.family}", "-J", *options.server_args]
 
 
-class Iperf3:
-    """See workloads/tool.py: Tool."""
+def version() -> str:
+    """libiperf's version. MissingCapability where it is not installed."""
+    if not _binding_folder():
+        raise MissingCapability("iperf3: its Python binding is not installed (pip install iperf3)")
+    try:
+        library = ctypes.CDLL(iperf3_worker.LIBRARY)
+    except OSError:
+        raise MissingCapability(
+            f"iperf3: its library {iperf3_worker.LIBRARY} is not installed (apt install libiperf0)"
+        ) from None
+    library.iperf_get_iperf_version.restype = ctypes.c_char_p
+    return str(library.iperf_get_iperf_version().decode())
 
-    name = "iperf3"
-    options: type[Options] = Iperf3Options
 
-    def version(self) -> str:
-        """libiperf's version. MissingCapability where it is not installed."""
-        _binding_folder()
-        try:
-            library = ctypes.CDLL(iperf3_worker.LIBRARY)
-        except OSError:
-            raise MissingCapability(
-                f"iperf3: its library {iperf3_worker.LIBRARY} is not installed (apt install libiperf0)"
-            ) from None
-        library.iperf_get_iperf_version.restype = ctypes.c_char_p
-        return str(library.iperf_get_iperf_version().decode())
-
-    def run(
-        self,
-        lab: Lab,
-        options: Iperf3Options,
-        *,
-        cpus: Mapping[str, Collection[int]],
-        hooks: Hooks,
-        raw: Path,
-        raw_name: str,
-    ) -> Outcome:
-        """One test. Both ends start at the same time; the client connects when the server listens."""
-        flow = self.flow(lab, options)
-        (outcome,) = run_flows(lab, [flow], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
-        return outcome
-
-    def flow(self, lab: Lab, options: Iperf3Options) -> Flow:
-        """What to start for `options`, and how to read what it prints."""
-        address = destination(lab, options)
-        workload = Workload(
-            tool=self.name,
-            client_argv=["iperf3", *client_options(options, address)],
-            server_argv=["iperf3", *server_options(options)],
-            congestion=None if options.udp else options.congestion,
-        )
-        return Flow(
-            options=options,
-            client=_worker(client_options(options, address)),
-            server=_worker(server_options(options)),
-            port=options.port,
-            read=lambda client, server: read(workload, client, server),
-            suffix="json",
-        )
+def flow(lab: Lab, options: Iperf3Options, address: str) -> Flow:
+    """What to start for `options`, and how to read what it prints."""
+    client, server = client_options(options, address), server_options(options)
+    workload = Workload(
+        tool="iperf3",
+        client_argv=["iperf3", *client],
+        server_argv=["iperf3", *server],
+        congestion=None if options.udp else options.congestion,
+    )
+    return Flow(
+        options=options,
+        workload=workload,
+        client=_worker(client),
+        server=_worker(server),
+        port=options.port,
+        read=read,
+        suffix="json",
+    )
 
 
 def _worker(options: list[str]) -> list[str]:
@@ -173,8 +154,9 @@ def _worker(options: list[str]) -> list[str]:
 
 
 def _binding_folder() -> str:
-    """The folder that holds the package `iperf3`."""
+    """The folder that holds the package `iperf3`; empty where there is none."""
     found = find_spec("iperf3")
-    if found is None or found.origin is None:
-        raise MissingCapability("iperf3: its Python binding is not installed (pip install iperf3)")
-    return str(Path(found.origin).parents[1])
+    return str(Path(found.origin).parents[1]) if found and found.origin else ""
+
+
+TOOL = FlowTool(name="iperf3", options=Iperf3Options, version=version, flow=flow)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.records import FlowFigures, Tuple, Udp, Workload
-from testbed.workloads.flow import Reading
+from testbed.workloads.flow import Reading, json_object
 
 _Part = Mapping[str, Any]
 
 
 def read(workload: Workload, client: bytes, server: bytes) -> Reading:
     """The client's figures added to `workload`, and both ends' own words about what went wrong."""
-    results = {"client": _parse(client), "server": _parse(server)}
+    results = {"client": json_object(client), "server": json_object(server)}
     errors = {role: _error(result) for role, result in results.items()}
     received = _received(results["client"])
     return Reading(
@@ -22,15 +21,6 @@ def read(workload: Workload, client: bytes, server: bytes) -> Reading:
         measured_s=float(received[0].get("seconds", 0.0)) if received else 0.0,
         errors={role: error for role, error in errors.items() if error},
     )
-
-
-def _parse(text: bytes) -> dict[str, Any]:
-    """The JSON object that one end printed; empty when it printed none, or not all of it."""
-    try:
-        result = json.loads(text)
-    except ValueError:
-        return {}
-    return result if isinstance(result, dict) else {}
 
 
 def _error(result: _Part) -> str | None:
@@ -44,7 +34,6 @@ def _filled(workload: Workload, result: _Part) -> Workload:
     received = _received(result)
     return workload.model_copy(
         update={
-            "version": str(result.get("start", {}).get("version", "")).removeprefix("iperf "),
             "bits_per_second": sum(part["bits_per_second"] for part in received) if received else None,
             "bytes": sum(part["bytes"] for part in received) if received else None,
             "retransmits": _total(_sums(result, "sum_sent"), "retransmits"),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -13,10 +10,9 @@ from pydantic import Field, model_validator
 from testbed.errors import MissingCapability
 from testbed.records import Workload
 from testbed.topology.lab import Lab
-from testbed.workloads import when_told
-from testbed.workloads.flow import Flow, destination, run_flows, source_address
+from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
 from testbed.workloads.kperf_result import read
-from testbed.workloads.tool import Hooks, Options, Outcome
+from testbed.workloads.tool import Options
 from testbed.workloads.units import Bytes, Port
 from testbed.yamlfile import mistake
 
@@ -82,50 +78,30 @@ def missing_programs() -> list[str]:
     return [program for program in (CLIENT, SERVER) if shutil.which(program) is None]
 
 
-class Kperf:
-    """See workloads/tool.py: Tool."""
+def version() -> str:
+    """kperf has no version. MissingCapability where its programs are not in PATH."""
+    if missing := missing_programs():
+        raise MissingCapability(f"kperf: {' and '.join(missing)} not in PATH ({HOW_TO_GET})")
+    return "unversioned"
 
-    name = "kperf"
-    options: type[Options] = KperfOptions
 
-    def version(self) -> str:
-        """kperf has no version. MissingCapability where its programs are not in PATH."""
-        if missing := missing_programs():
-            raise MissingCapability(f"kperf: {' and '.join(missing)} not in PATH ({HOW_TO_GET})")
-        return "unversioned"
+def flow(lab: Lab, options: KperfOptions, address: str) -> Flow:
+    """What to start for `options`, and how to read what it prints: a server in each of the two nodes."""
+    client = [CLIENT, *client_options(options, source_address(lab, options, address), address)]
+    server = [SERVER, "--no-daemon", "--port", str(options.port)]
+    return Flow(
+        options=options,
+        workload=Workload(
+            tool="kperf", client_argv=client, server_argv=server, congestion=options.congestion
+        ),
+        client=when_told(client, join_stderr=True),
+        server=server,
+        beside=server,
+        port=options.port,
+        read=lambda known, output, _: read(known, output),
+        omits=False,
+        serves_on=True,
+    )
 
-    def run(
-        self,
-        lab: Lab,
-        options: KperfOptions,
-        *,
-        cpus: Mapping[str, Collection[int]],
-        hooks: Hooks,
-        raw: Path,
-        raw_name: str,
-    ) -> Outcome:
-        """One test, between a server in each of the two nodes."""
-        self.version()
-        flow = self.flow(lab, options)
-        (outcome,) = run_flows(lab, [flow], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
-        return outcome
 
-    def flow(self, lab: Lab, options: KperfOptions) -> Flow:
-        """What to start for `options`, and how to read what it prints."""
-        target = destination(lab, options)
-        client = [CLIENT, *client_options(options, source_address(lab, options, target), target)]
-        server = [SERVER, "--no-daemon", "--port", str(options.port)]
-        workload = Workload(
-            tool=self.name, client_argv=client, server_argv=server, congestion=options.congestion
-        )
-        told = [sys.executable, "-I", "-S", str(Path(when_told.__file__)), "--join-stderr"]
-        return Flow(
-            options=options,
-            client=[*told, *client],
-            server=server,
-            beside=server,
-            port=options.port,
-            read=lambda output, _: read(workload, output),
-            omits=False,
-            serves_on=True,
-        )
+TOOL = FlowTool(name="kperf", options=KperfOptions, version=version, flow=flow)

@@ -59,10 +59,17 @@ OptionsT = TypeVar("OptionsT", bound=Options, contravariant=True)
 
 
 class Tool(Protocol[OptionsT]):
-    """Runs one measurement in a lab. A failure of tool or peer is an Outcome, never a traceback."""
+    """Runs one measurement in a lab. Whatever fails in it is an Outcome, never an exception."""
 
-    name: str
-    options: type[Options]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> type[Options]: ...
+
+    def require(self, options: OptionsT) -> None:
+        """MissingCapability where this machine lacks something that `options` need."""
+        ...
 
     def run(
         self,

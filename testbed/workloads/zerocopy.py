@@ -10,10 +10,10 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,8 +21,8 @@ from testbed.errors import MissingCapability
 from testbed.records import Tuple, Workload, Zerocopy
 from testbed.topology.lab import Lab
 from testbed.workloads import hugepages_keeper, zerocopy_worker
-from testbed.workloads.flow import Flow, Reading, destination, run_flows
-from testbed.workloads.tool import Hooks, Options, Outcome
+from testbed.workloads.flow import Flow, FlowTool, Reading, json_object
+from testbed.workloads.tool import Options
 from testbed.workloads.units import Bytes, Port
 
 
@@ -43,49 +43,32 @@ class ZerocopyOptions(Options):
         return -(-self.length // zerocopy_worker.HUGE_PAGE) if self.pages == "huge" else 0
 
 
-class ZerocopySender:
-    """See workloads/tool.py: Tool."""
+def version() -> str:
+    """The Python that sends: the tool is the testbed's own."""
+    return f"python {platform.python_version()}"
 
-    name = "zerocopy"
-    options: type[Options] = ZerocopyOptions
 
-    def version(self) -> str:
-        """The Python that sends: the tool is the testbed's own."""
-        return f"python {platform.python_version()}"
+def flow(lab: Lab, options: ZerocopyOptions, address: str) -> Flow:
+    """What to start for `options`, and how to read what it prints."""
+    config = json.dumps(
+        {"address": address} | options.model_dump(exclude={"tool", "from_", "to", "timeout", "address"})
+    )
+    client, server = ["zerocopy_worker", "send", config], ["zerocopy_worker", "receive", config]
+    worker = [sys.executable, "-I", "-S", str(Path(zerocopy_worker.__file__))]
+    return Flow(
+        options=options,
+        workload=Workload(tool="zerocopy", client_argv=client, server_argv=server),
+        client=[*worker, *client[1:]],
+        server=[*worker, *server[1:]],
+        port=options.port,
+        read=read,
+        suffix="json",
+    )
 
-    def run(
-        self,
-        lab: Lab,
-        options: ZerocopyOptions,
-        *,
-        cpus: Mapping[str, Collection[int]],
-        hooks: Hooks,
-        raw: Path,
-        raw_name: str,
-    ) -> Outcome:
-        """One flow. Huge pages are reserved before it and given back after it."""
-        flow = self.flow(lab, options)
-        (outcome,) = run_flows(lab, [flow], cpus=cpus, hooks=hooks, raw=raw, raw_name=raw_name)
-        return outcome
 
-    def flow(self, lab: Lab, options: ZerocopyOptions) -> Flow:
-        """What to start for `options`, and how to read what it prints."""
-        config = json.dumps(
-            {"address": destination(lab, options)}
-            | options.model_dump(exclude={"tool", "from_", "to", "timeout", "address"})
-        )
-        client, server = ["zerocopy_worker", "send", config], ["zerocopy_worker", "receive", config]
-        worker = [sys.executable, "-I", "-S", str(Path(zerocopy_worker.__file__))]
-        workload = Workload(tool=self.name, version=self.version(), client_argv=client, server_argv=server)
-        return Flow(
-            options=options,
-            client=[*worker, *client[1:]],
-            server=[*worker, *server[1:]],
-            port=options.port,
-            read=lambda sent, received: read(workload, sent, received),
-            suffix="json",
-            around=(lambda: reserved(options.huge_pages)) if options.huge_pages else nullcontext,
-        )
+def needs(options: ZerocopyOptions) -> AbstractContextManager[None]:
+    """The huge pages that the sender's buffer takes."""
+    return reserved(options.huge_pages) if options.huge_pages else nullcontext()
 
 
 @contextmanager
@@ -111,7 +94,7 @@ def reserved(pages: int) -> Iterator[None]:
 
 def read(workload: Workload, sent: bytes, received: bytes) -> Reading:
     """What both ends printed, as figures of the seconds that count. What arrived is the throughput."""
-    client, server = _parse(sent), _parse(received)
+    client, server = json_object(sent), json_object(received)
     if not client or not server or server["seconds"] <= 0:
         return Reading(workload)
     figures = {
@@ -130,9 +113,4 @@ def read(workload: Workload, sent: bytes, received: bytes) -> Reading:
     return Reading(workload.model_copy(update=figures), server["seconds"])
 
 
-def _parse(text: bytes) -> dict[str, Any]:
-    try:
-        result = json.loads(text)
-    except ValueError:
-        return {}
-    return result if isinstance(result, dict) else {}
+TOOL = FlowTool(name="zerocopy", options=ZerocopyOptions, version=version, flow=flow, needs=needs)

@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from workload_lab import run, send
+from workload_lab import in_the_middle, run, send
 
 pytestmark = pytest.mark.requires("iperf3", "netperf")
 
@@ -48,6 +48,7 @@ def test_every_flow_says_why_it_ended(tmp_path):
         tmp_path,
         tool="flows",
         flows=[{"tool": "iperf3"}, {"tool": "netperf"}],
-        at_start=send(signal.SIGKILL, "server"),
+        duration=30,
+        at_start=in_the_middle(send(signal.SIGKILL, "server")),
     )
     assert outcome.reason.count("server: ended by SIGKILL") == 2

@@ -1,11 +1,13 @@
 """kperf in real namespaces, by stand-ins of its programs that connect and print as they do."""
 
+import re
 import sys
 
 import pytest
 from workload_lab import run
 
 from testbed.errors import MissingCapability
+from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.kperf import CLIENT, SERVER
 
 SERVES = """
@@ -45,5 +47,9 @@ def test_a_server_in_each_node_and_the_client_between_them(tmp_path, programs):
 
 def test_without_its_programs_it_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-    with pytest.raises(MissingCapability, match=r"kperf-client and kperf-server not in PATH \(build kperf"):
-        run(tmp_path, tool="kperf")
+    words = r"kperf-client and kperf-server not in PATH \(build kperf"
+    with pytest.raises(MissingCapability, match=words):
+        TOOLS["kperf"].require(parse_options({"tool": "kperf", "from": "client", "to": "server"}))
+    outcome = run(tmp_path, tool="kperf")
+    assert re.search(words, outcome.reason)
+    assert outcome.workload.client_argv[0] == CLIENT

@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from workload_lab import run, send
+from workload_lab import run
 
 from testbed.errors import MissingCapability
-from testbed.workloads.zerocopy import reserved
+from testbed.topology.lab import open_lab
+from testbed.workloads import TOOLS, parse_options
+from testbed.workloads.tool import Hooks
 
 NR_HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
@@ -43,12 +45,33 @@ def test_a_send_that_copies_has_no_completions(tmp_path):
     assert outcome.workload.zerocopy.completions == 0
 
 
-def test_more_huge_pages_than_the_machine_has_is_one_line_and_nothing_stays():
+def test_more_huge_pages_than_the_machine_has_is_one_line_and_nothing_stays(tmp_path):
     before = held()
     words = r"free huge pages of 2 MB, 10000000 are needed"
-    with pytest.raises(MissingCapability, match=words) as error, reserved(10_000_000):
-        pytest.fail("20 TB of huge pages")
+    too_many = {"tool": "zerocopy", "from": "client", "to": "server", "pages": "huge"}
+    options = parse_options(too_many).model_copy(update={"length": 10_000_000 << 21})
+    with pytest.raises(MissingCapability, match=words) as error:
+        TOOLS["zerocopy"].require(options)
     assert "\n" not in str(error.value)
+    with open_lab("veth-pair") as lab:
+        outcome = TOOLS["zerocopy"].run(
+            lab, options, cpus={}, hooks=Hooks(measuring=lambda: None), raw=tmp_path, raw_name="x"
+        )
+    assert outcome.reason == str(error.value)
+    assert outcome.workload.client_argv[:2] == ["zerocopy_worker", "send"]
+    assert held() == before
+
+
+def test_flows_side_by_side_have_huge_pages_each(tmp_path):
+    before, during = held(), []
+    outcome = run(
+        tmp_path,
+        tool="flows",
+        flows=[{"tool": "zerocopy", "pages": "huge", "count": 3}],
+        at_start=lambda lab: during.append(held()),
+    )
+    assert outcome.reason is None
+    assert during == [before + 3]
     assert held() == before
 
 
@@ -66,9 +89,3 @@ def test_huge_pages_are_given_back_when_their_borrower_is_killed():
     while held() != before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert held() == before
-
-
-def test_a_receiver_killed_in_the_middle_is_the_reason(tmp_path):
-    outcome = run(tmp_path, tool="zerocopy", at_start=send(signal.SIGKILL, "server"))
-    assert outcome.reason.startswith("client: send: ")
-    assert outcome.reason.endswith("; server: ended by SIGKILL")

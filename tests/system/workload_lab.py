@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from testbed.experiments.measure import Task, measure
+from testbed.experiments.resolve import ResolvedState
+from testbed.experiments.schedule import Slot
+from testbed.experiments.spec import NoiseLimits
 from testbed.nodes.node import Node
+from testbed.records import Round
 from testbed.topology.lab import Lab, open_lab
+from testbed.topology.loading import load_topology
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks, Outcome
 
@@ -35,29 +42,88 @@ def run(
         return TOOLS[options.tool].run(lab, options, cpus={}, hooks=hooks, raw=raw, raw_name="00000-x")
 
 
+class Harmful:
+    """A collector that harms the round it observes, and sees what of it is left."""
+
+    name = "harmful"
+
+    def __init__(self, before: Harm, at_start: Harm) -> None:
+        self._before, self._at_start = before, at_start
+
+    def start(self, lab: Lab) -> None:
+        self.lab = lab
+        self.namespaces = [node.netns for node in lab.nodes.values()]
+        self._before(lab)
+
+    def measuring(self) -> None:
+        self._at_start(self.lab)
+
+    def stop(self) -> Mapping[str, object]:
+        return {}
+
+    def close(self) -> None: ...
+
+    def left(self) -> list[int]:
+        """Processes that still are in the lab's namespaces."""
+        return [pid for netns in self.namespaces for pid in processes_at(netns)]
+
+
+def record(
+    raw: Path, *, before: Harm = nothing, at_start: Harm = nothing, **given: object
+) -> tuple[Round, Harmful]:
+    """The record of a whole round, as a run writes it."""
+    options = parse_options({"from": "client", "to": "server", "duration": 1, **given})
+    state = ResolvedState("harmed", load_topology("veth-pair"), options, {}, {}, None, {})
+    harmful = Harmful(before, at_start)
+    task = Task(0, Slot(0, 0, state.name), state, kernel="this")
+    return measure(task, [harmful], NoiseLimits(), raw), harmful
+
+
 def processes_in(node: Node) -> list[int]:
     """The pids of the processes in the node's namespace."""
+    return processes_at(node.netns)
+
+
+def processes_at(netns: int | None) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if (entry / "ns" / "net").stat().st_ino == node.netns:
+            if (entry / "ns" / "net").stat().st_ino == netns:
                 found.append(int(entry.name))
         except OSError:
             continue  # ended meanwhile
     return found
 
 
-def send(signal: int, node: str, after_s: float = 0.3) -> Harm:
-    """Send `signal` to the processes in `node`, a little later: in the middle of the test."""
+def send(signal: int, node: str) -> Harm:
+    """Send `signal` to the processes in `node`."""
 
     def harm(lab: Lab) -> None:
-        def act() -> None:
-            for pid in processes_in(lab.nodes[node]):
-                os.kill(pid, signal)
-
-        threading.Timer(after_s, act).start()
+        for pid in processes_in(lab.nodes[node]):
+            os.kill(pid, signal)
 
     return harm
+
+
+def in_the_middle(harm: Harm) -> Harm:
+    """Do the harm as soon as the client has sent 1 MB: the test runs."""
+
+    def wait(lab: Lab) -> None:
+        while _bytes_sent(lab.nodes["client"]) < 1_000_000:
+            time.sleep(0.005)
+        harm(lab)
+
+    return lambda lab: threading.Thread(target=wait, args=(lab,), daemon=True).start()
+
+
+def _bytes_sent(node: Node) -> int:
+    for pid in processes_in(node):
+        try:
+            lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()
+        except OSError:
+            continue
+        return next(int(line.split()[9]) for line in lines if line.strip().startswith("veth0:"))
+    return 0
 
 
 def cut_the_cable(lab: Lab) -> None:
