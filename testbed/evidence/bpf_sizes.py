@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from testbed.errors import TestbedError
 from testbed.evidence.build import OBJECT
@@ -12,7 +13,8 @@ from testbed.evidence.sizes import SizeKey, Sizes
 from testbed.topology.lab import Lab
 
 PROGRAMS = ("receive", "transmit", "take_back")
-KEY = struct.Struct("=IIIHHBBxx")  # struct size_key
+KEY = struct.Struct("=QQQ")  # struct size_key
+PLACE = struct.Struct("=qQQQ")  # struct place
 _INDEX = struct.Struct("=I")
 _WORD = struct.Struct("=Q")
 _FIRST_INODE = 0xEFFFFFC0  # FIRST_INODE in the C program
@@ -27,7 +29,8 @@ class BpfSizes:
     def __init__(self) -> None:
         """Load the program. MissingCapability where this kernel or user cannot."""
         self._object = Object(OBJECT)
-        self._sizes = self._object.map("sizes")
+        self._sets = self._object.map("sets")
+        self._overflow = self._object.map("overflow")
         self._watched = self._object.map("watched")
         self._lost = self._object.map("lost")
         self._links: list[Link] = []
@@ -46,8 +49,7 @@ class BpfSizes:
         out for that takes a third of what the programs cost.
         """
         self.stop()
-        for _ in self._sizes.take():
-            pass
+        self._forget()
         self._lost_before = self._lost_so_far()
         for netns in namespaces:
             _set_bit(self._watched, netns, True)
@@ -57,7 +59,7 @@ class BpfSizes:
             self._links.append(self._object.attach(program))
 
     def read(self) -> Sizes:
-        return decode(dict(self._sizes.items()))
+        return decode([*in_places(self._sets.items()), *in_hash(self._overflow.items())])
 
     def lost(self) -> int:
         return self._lost_so_far() - self._lost_before
@@ -76,20 +78,56 @@ class BpfSizes:
             self.stop()
         self._object.close()
 
+    def _forget(self) -> None:
+        for _ in self._overflow.take():
+            pass
+        for index, places in self._sets.items():
+            if places.strip(b"\0"):
+                self._sets.update(index, bytes(len(places)))
+
     def _lost_so_far(self) -> int:
         full: int = sum(word for (word,) in _WORD.iter_unpack(self._lost.lookup(_ZERO)))
         return full + sum(self._object.missed(program) for program in PROGRAMS)
 
 
-def decode(entries: dict[bytes, bytes]) -> Sizes:
-    """Map entries (struct size_key, one count for each CPU) as packets by key."""
-    sizes: Sizes = {}
-    for key, counts in entries.items():
-        netns, ifindex, size, gso_size, gso_segs, nr_frags, tx = KEY.unpack(key)
-        packets = sum(struct.unpack(f"={len(counts) // 8}q", counts))
-        if packets:  # an attempt that was taken back leaves 0
-            sizes[SizeKey(netns, ifindex, bool(tx), size, gso_size, gso_segs, nr_frags)] = packets
-    return sizes
+Entry = tuple[bytes, int]  # struct size_key, packets
+
+
+def in_places(sets: Iterable[tuple[bytes, bytes]]) -> Iterator[Entry]:
+    """The counts in the map `sets`: in each value the places of all CPUs one after another."""
+    for _, places in sets:
+        if places.strip(b"\0"):
+            for packets, *key in PLACE.iter_unpack(places):
+                yield KEY.pack(*key), packets
+
+
+def in_hash(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[Entry]:
+    """The counts in the map `overflow`: in each value one for each CPU."""
+    for key, counts in entries:
+        yield key, sum(struct.unpack(f"={len(counts) // 8}q", counts))
+
+
+def decode(entries: Iterable[Entry]) -> Sizes:
+    """Packets by key, from the counts of all CPUs and both maps."""
+    packets: Counter[bytes] = Counter()
+    for key, count in entries:
+        packets[key] += count
+    # An attempt that was taken back leaves 0.
+    return {unpack_key(key): count for key, count in packets.items() if count}
+
+
+def unpack_key(key: bytes) -> SizeKey:
+    """A struct size_key."""
+    device, size, rest = KEY.unpack(key)
+    return SizeKey(
+        netns=device & 0xFFFFFFFF,
+        ifindex=device >> 32,
+        tx=bool(rest >> 8),
+        size=size & 0xFFFFFFFF,
+        gso_size=size >> 32 & 0xFFFF,
+        gso_segs=size >> 48,
+        nr_frags=rest & 0xFF,
+    )
 
 
 def _set_bit(watched: Map, netns: int, value: bool) -> None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.requires("bpf")
 
 HEADERS = 14 + 40 + 32
 LIMITS = ("gso_max_size", "gro_max_size", "gso_ipv4_max_size", "gro_ipv4_max_size")
+PLACES_OF_A_CPU = 2 * 512  # PLACES << SET_BITS in packet_sizes.bpf.c
 PROGRAM_NAMES = ("receive", "transmit", "take_back")
 
 
@@ -147,6 +148,37 @@ def test_rounds_do_not_see_each_other(source):
             record = collector.stop()
             assert packets(record, "server", "rx", HEADERS + size) == 1
             assert packets(record, "server", "rx", HEADERS + 400 - size) == 0
+
+
+@pytest.fixture
+def one_cpu():
+    """The test runs on one CPU, where the counts of what it sends are too."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+def test_more_kinds_of_packets_than_have_places_on_a_cpu_are_counted_each(lab, source, one_cpu):
+    collector = PacketSizes(source)
+    sizes = range(200, 1400)
+    address = lab.address("server", 4)
+    collector.start(lab)
+    with (
+        lab.nodes["server"].call(socket.socket, socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        lab.nodes["client"].call(socket.socket, socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.bind((address, 0))
+        for size in sizes:
+            sender.sendto(bytes(size), receiver.getsockname())
+    record = collector.stop()
+    assert record["counters_match"], record["invalid"]
+    assert record["packet_sizes_meta"].lost == 0
+    seen = {(e.direction, e.size): e.packets for e in record["packet_sizes"]}
+    assert 2 * len(sizes) > PLACES_OF_A_CPU
+    assert [seen.get((direction, 42 + size)) for direction in ("tx", "rx") for size in sizes] == [1] * (
+        2 * len(sizes)
+    )
 
 
 def test_only_the_devices_asked_for_are_recorded_and_all_are_checked(lab, source):

@@ -2,7 +2,7 @@
 
 import struct
 
-from testbed.evidence.bpf_sizes import KEY, decode
+from testbed.evidence.bpf_sizes import KEY, PLACE, decode, in_hash, in_places, unpack_key
 from testbed.evidence.packet_sizes import records
 from testbed.evidence.sizes import SizeKey
 from testbed.topology.lab import LabDevice
@@ -13,21 +13,33 @@ WRITE = SizeKey(4026532387, 2, True, 512094, 1428, 359, 17)
 ACK = SizeKey(4026532387, 2, False, 86, 0, 0, 0)
 
 
-def entry(key: SizeKey, *per_cpu: int) -> dict[bytes, bytes]:
-    packed = KEY.pack(key.netns, key.ifindex, key.size, key.gso_size, key.gso_segs, key.nr_frags, key.tx)
-    return {packed: struct.pack(f"={len(per_cpu)}q", *per_cpu)}
+def packed(key: SizeKey) -> bytes:
+    """The key as the C program makes it."""
+    return KEY.pack(
+        key.netns | key.ifindex << 32,
+        key.size | key.gso_size << 32 | key.gso_segs << 48,
+        (key.nr_frags or 0) | key.tx << 8,
+    )
 
 
-def test_key_has_the_layout_of_the_c_structure():
-    assert KEY.size == 20
+def test_structures_have_the_layout_of_the_c_program():
+    assert (KEY.size, PLACE.size) == (24, 32)
 
 
-def test_counts_of_all_cpus_are_added():
-    assert decode(entry(WRITE, 3, 4)) == {WRITE: 7}
+def test_every_part_of_a_key_comes_back():
+    extreme = SizeKey(0xF0FFFFFF, 0x7FFFFFFF, True, 524294, 65535, 65535, 255)
+    assert [unpack_key(packed(key)) for key in (WRITE, ACK, extreme)] == [WRITE, ACK, extreme]
+
+
+def test_counts_of_all_cpus_and_of_both_maps_are_added():
+    empty = bytes(PLACE.size)
+    of_a_set = struct.pack("=q", 3) + packed(WRITE) + empty + struct.pack("=q", 4) + packed(ACK) + empty
+    entries = [*in_places([(b"", of_a_set)]), *in_hash([(packed(WRITE), struct.pack("=qq", 20, 7))])]
+    assert decode(entries) == {WRITE: 30, ACK: 4}
 
 
 def test_attempt_taken_back_on_another_cpu_leaves_nothing():
-    assert decode(entry(WRITE, 1, -1)) == {}
+    assert decode([(packed(WRITE), 1), (packed(WRITE), -1)]) == {}
 
 
 def test_record_has_whole_flow_and_measured_part():
