@@ -12,12 +12,11 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from testbed.cli.kernel import NO_STATUS, TIMEOUT_STATUS
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.kernels import vng, ways
 from testbed.kernels.launch import Size
 from testbed.kernels.outcome import BootFailed, Outcome, Result
@@ -26,6 +25,9 @@ from testbed.kernels.vm import Vm
 from testbed.kernels.ways import Way
 
 OUTCOME = "outcome.json"
+# As timeout(1) has them: the command's time was over, and the tool itself failed.
+TIMEOUT_STATUS = 124
+NO_STATUS = 125
 
 
 def results_folder(kernel: BuiltKernel, asked: Path | None) -> Path:
@@ -79,6 +81,11 @@ def boot(
         _write(folder, {"outcome": Outcome.BOOT_FAILED, "reason": str(error)})
         print(f"testbed: {error}", file=sys.stderr)
         return NO_STATUS
+    except MissingCapability:
+        # Refused before anything was started: no result to keep.
+        with suppress(OSError):
+            folder.rmdir()
+        raise
     _write(folder, {"outcome": result.outcome, "boot_s": round(boot_s, 2), **result.record()})
     return _tell(kernel, folder, result)
 

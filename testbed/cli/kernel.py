@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from testbed.kernels.build import Built
     from testbed.kernels.store import BuiltKernel
 
-# As timeout(1) has them: the command's time was over, and the tool itself failed.
-TIMEOUT_STATUS = 124
-NO_STATUS = 125
-
 Name = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A name of `kernel list`, or a version such as 7.3.")
 ]
