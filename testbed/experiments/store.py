@@ -8,6 +8,7 @@ killed run needs no clean-up to be told from a live one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -62,9 +63,16 @@ class RunWriter:
 
     @classmethod
     def create(cls, results: Path, run: Run) -> RunWriter:
-        """A new folder below `results`. `run.run_id` gets a number when that name is taken."""
-        folder = _new_folder(results, run.run_id)
-        return cls(folder, run.model_copy(update={"run_id": folder.name}))
+        """A new folder below `results`. `run.run_id` gets a number when that name is taken.
+
+        It is made under a hidden name, and gets its own with run.json in it: a run
+        that is killed meanwhile leaves nothing that looks like one.
+        """
+        writer = cls(_hidden_folder(results, run.run_id), run)
+        for folder in _names(results, run.run_id):
+            if not folder.exists() and writer._move(folder):
+                return writer
+        raise AssertionError("there is always another name")
 
     def append(self, record: Round) -> None:
         """Write one round and put it on the disk."""
@@ -90,6 +98,19 @@ class RunWriter:
             shutil.rmtree(self.folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self.folder.parent.rmdir()
+
+    def _move(self, folder: Path) -> bool:
+        """Give the folder its name; False when another run took that meanwhile."""
+        if folder.name != self.run.run_id:
+            self.update(run_id=folder.name)
+        try:
+            self.folder.rename(folder)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                return False
+            raise TestbedError(f"{folder}: cannot make it: {error.strerror}") from None
+        self.folder, self.raw = folder, folder / RAW
+        return True
 
     def _write_run(self) -> None:
         write_run(self.folder, self.run)
@@ -170,7 +191,7 @@ def open_run(folder: Path) -> StoredRun:
 def find_run(name: str, results: Path) -> Path:
     """The folder of a run: a path, a run id below `results`, or `latest`."""
     if name == "latest":
-        runs = sorted(path.parent for path in results.glob(f"*/{RUN}"))
+        runs = sorted(path.parent for path in results.glob(f"[!.]*/{RUN}"))
         if not runs:
             raise InputError(f"{results}: holds no run yet; make one with `testbed run EXPERIMENT`")
         return max(runs, key=lambda folder: (folder / RUN).stat().st_mtime)
@@ -202,18 +223,14 @@ def _has_writer(folder: Path) -> bool:
     return False
 
 
-def _new_folder(results: Path, name: str) -> Path:
+def _hidden_folder(results: Path, name: str) -> Path:
+    folder = results / f".{name}.{os.getpid()}"
     try:
         results.mkdir(parents=True, exist_ok=True)
-        for folder in _names(results, name):
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            return folder
+        folder.mkdir()
     except OSError as error:
         raise TestbedError(f"{results}: cannot make a results folder: {error.strerror}") from None
-    raise AssertionError("there is always another name")
+    return folder
 
 
 def _names(results: Path, name: str) -> Iterator[Path]:

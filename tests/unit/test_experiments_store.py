@@ -44,6 +44,21 @@ def test_a_second_run_of_the_same_second_gets_a_number(tmp_path):
     assert second.run.run_id == "20261130T101500Z-x-2"
 
 
+def test_a_run_killed_while_its_folder_is_made_leaves_nothing_that_looks_like_a_run(tmp_path):
+    program = (
+        "import os, pathlib, signal, sys\n"
+        "sys.path.insert(0, 'tests/unit')\n"
+        "from test_experiments_store import *\n"
+        "os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"RunWriter.create(pathlib.Path({str(tmp_path)!r}), a_run())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
+    with pytest.raises(InputError, match="holds no run yet"):
+        find_run("latest", tmp_path)
+
+
 def test_a_live_run_is_running_and_cannot_be_taken_over(tmp_path):
     writer = RunWriter.create(tmp_path, a_run())
     assert open_run(writer.folder).run.status == "running"
