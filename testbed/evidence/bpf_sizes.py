@@ -5,12 +5,15 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from testbed.errors import TestbedError
 from testbed.evidence.build import OBJECT
 from testbed.evidence.libbpf import Link, Map, Object
 from testbed.evidence.sizes import SizeKey, Sizes
-from testbed.topology.lab import Lab
+
+if TYPE_CHECKING:
+    from testbed.topology.lab import Lab
 
 PROGRAMS = ("receive", "transmit", "take_back")
 KEY = struct.Struct("=QQQ")  # struct size_key

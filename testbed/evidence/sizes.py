@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from testbed.topology.lab import Lab
+if TYPE_CHECKING:
+    from testbed.topology.lab import Lab
 
 
 class SizeKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a kernel can do, found inside it once. Run as a program, it finds and prints it there."""
+"""What a kernel can do, found inside it once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def capabilities(kernel: BuiltKernel) -> dict[str, Any]:
         return known
     with tempfile.TemporaryDirectory(prefix="testbed-probe-") as scratch:
         with Vm(kernel, Path(scratch) / "vm") as vm:
-            result = vm.run([sys.executable, "-m", __name__], timeout=PROBE_S)
+            result = vm.run([sys.executable, "-m", "testbed.probing"], timeout=PROBE_S)
         if result.status != 0:
             lines = result.stderr.read_text(errors="replace").splitlines() if result.stderr.exists() else []
             raise TestbedError(
@@ -34,15 +34,3 @@ def capabilities(kernel: BuiltKernel) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(result.stdout.read_text())
     store.save_capabilities(kernel, found)
     return found
-
-
-def _find() -> dict[str, Any]:
-    from testbed import probing
-
-    names = [name for title, finders in probing.SECTIONS.items() if title != "tools" for name in finders]
-    found = probing.find(names)
-    return {"values": found.values, "why": found.why}
-
-
-if __name__ == "__main__":
-    print(json.dumps(_find()))

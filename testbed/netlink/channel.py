@@ -1,4 +1,4 @@
-"""A rtnetlink socket inside a namespace, kept open: batches out, errors with the kernel's own text back."""
+"""A netlink socket inside a namespace, kept open: batches out, errors with the kernel's own text back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from testbed.netlink.message import NLM_F_ACK, Request, attributes
 from testbed.netlink.namespaces import entered
 from testbed.slowness import scaled
 
+NETLINK_ROUTE, NETLINK_GENERIC = 0, 16
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_MULTI, NLM_F_CAPPED, NLM_F_ACK_TLVS, NLM_F_DUMP_INTR = 0x2, 0x100, 0x200, 0x10
 NLMSGERR_ATTR_MSG = 1
@@ -39,11 +40,11 @@ class Refusal(NamedTuple):
 
 
 class Channel:
-    """A rtnetlink socket in the namespace of a descriptor."""
+    """A netlink socket (rtnetlink unless said otherwise) in the namespace of a descriptor."""
 
-    def __init__(self, namespace: int) -> None:
+    def __init__(self, namespace: int, protocol: int = NETLINK_ROUTE) -> None:
         with entered(namespace):
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
         self._socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         self._socket.settimeout(TIMEOUT_S)

@@ -1,48 +1,72 @@
 """Which link kinds and queueing disciplines the kernel makes, and how large their packets may be.
 
 Each is made in a namespace of its own that nobody else sees and that goes with this process.
+What is imported for it is little: a kernel is probed in a guest, where importing takes seconds.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from testbed.capabilities import Found
 from testbed.errors import MissingCapability
-from testbed.links import KINDS
-
-if TYPE_CHECKING:
-    from pyroute2 import IPRoute
+from testbed.netlink.channel import Channel
+from testbed.netlink.linkdata import link_data
+from testbed.netlink.message import (
+    IFLA_TSO_MAX_SIZE,
+    Request,
+    decode_link,
+    link_body,
+    link_info,
+    list_links,
+    new_link,
+    set_link,
+)
+from testbed.netlink.namespaces import entered, new_namespace
+from testbed.netlink.qdisc import set_root
+from testbed.netlink.tun import make_tap
 
 T = TypeVar("T")
 _MTUS = (68, 2**31 - 1)
+# Interface indexes, beyond those that a new namespace may use for tunnels of its own.
+_LOWER, _TRIED = 1001, 1003
 
 
-def _link(name: str, kind: str, arguments: dict[str, Any]) -> Found:
-    """Whether a device of `kind` can be made, its largest MTU and its tso_max_size, both in bytes."""
+class _Refused(Exception):
+    """The kernel's no, in its words."""
 
-    def limits(netlink: IPRoute, lower: int) -> tuple[int, int]:
-        if _LOWER in arguments.values():
+
+def _link(name: str, make: Callable[[Channel], object], *, above: bool = False) -> Found:
+    """Whether `make` makes the device "tried", its largest MTU and its tso_max_size, both in bytes.
+
+    above: it is made over the veth "lower".
+    """
+
+    def limits(channel: Channel) -> tuple[int, int]:
+        if above:
             # An upper device takes no more than its lower one has.
-            largest(partial(_takes_mtu, netlink, lower), *_MTUS)
-        given = {key: lower if value is _LOWER else value for key, value in arguments.items()}
-        device = _make(netlink, ifname="tried", kind=kind, **given)
-        tso_max_size = netlink.link("get", index=device)[0].get_attr("IFLA_TSO_MAX_SIZE")
-        return largest(partial(_takes_mtu, netlink, device), *_MTUS), int(tso_max_size or 0)
+            largest(partial(_takes_mtu, channel, "lower"), *_MTUS)
+        make(channel)
+        return largest(partial(_takes_mtu, channel, "tried"), *_MTUS), _tso_max_size(channel)
 
     try:
-        max_mtu, tso_max_size = _tried(limits, KINDS[name].kernel_option)
+        max_mtu, tso_max_size = _tried(limits)
+    except _Refused as refused:
+        return {name: False}, f"{refused} (kernel option {_kernel_option(name)})"
     except MissingCapability as error:
         return {name: False}, str(error)
     return {name: True, f"{name}.max_mtu": max_mtu, f"{name}.tso_max_size": tso_max_size}, ""
 
 
-def _qdisc(name: str, kernel_option: str, arguments: dict[str, Any]) -> Found:
+def _qdisc(name: str, kernel_option: str, options: dict[str, int]) -> Found:
     try:
-        _tried(lambda netlink, lower: netlink.tc("add", kind=name, index=lower, **arguments), kernel_option)
+        _tried(lambda channel: _do(channel, set_root(_LOWER, name, options)))
+    except _Refused as refused:
+        return {name: False}, f"{refused} (kernel option {kernel_option})"
     except MissingCapability as error:
         return {name: False}, str(error)
     return {name: True}, ""
@@ -56,67 +80,76 @@ def largest(takes: Callable[[int], bool], low: int, high: int) -> int:
     return low
 
 
-def _tried(function: Callable[[IPRoute, int], T], kernel_option: str) -> T:
-    """`function` of a netlink socket in a fresh namespace and of a veth there.
-
-    MissingCapability, with the kernel's words and what to turn on, where it refuses.
-    """
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    from testbed.netlink.namespaces import entered, new_namespace
-
+def _tried(function: Callable[[Channel], T]) -> T:
+    """What `function` gives in a fresh namespace with the veth "lower", of a netlink socket there."""
     namespace = new_namespace()
     try:
-        with entered(namespace), IPRoute(ext_ack=True) as netlink:
-            return function(netlink, _make(netlink, ifname="lower", kind="veth", peer="far"))
-    except NetlinkError as error:
-        words = f"the kernel says '{error.args[-1]}' (kernel option {kernel_option})"
-        raise MissingCapability(words) from None
+        with entered(namespace), closing(Channel(namespace)) as channel:
+            _do(channel, _pair("veth", "lower", _LOWER))
+            return function(channel)
     finally:
         os.close(namespace)
 
 
-def _make(netlink: IPRoute, **device: Any) -> int:
-    """The index of a new device."""
-    netlink.link("add", **device)
-    return int(netlink.link_lookup(ifname=device["ifname"])[0])
+def _do(channel: Channel, request: Request) -> None:
+    for refusal in channel.send([request]):
+        raise _Refused(f"the kernel says '{refusal.text or os.strerror(refusal.errno)}'")
 
 
-def _takes_mtu(netlink: IPRoute, index: int, mtu: int) -> bool:
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    try:
-        netlink.link("set", index=index, mtu=mtu)
-    except NetlinkError:
-        return False
-    return True
+def _takes_mtu(channel: Channel, device: str, mtu: int) -> bool:
+    return not channel.send([set_link(device, {"mtu": mtu})])
 
 
-_LOWER = object()  # stands for the index of the veth that an upper device is made over
+def _tso_max_size(channel: Channel) -> int:
+    links = [decode_link(body) for body in channel.dump(list_links())]
+    return next(link.u32(IFLA_TSO_MAX_SIZE) or 0 for link in links if link.name == "tried")
 
-# Name -> the kind as netlink spells it, and what it cannot be made without.
-_LINKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "veth": ("veth", {"peer": "peer"}),
-    "bridge": ("bridge", {}),
-    "tap": ("tuntap", {"mode": "tap"}),
-    "vxlan": ("vxlan", {"vxlan_id": 1}),
-    "geneve": ("geneve", {"geneve_id": 1, "geneve_remote": "192.0.2.1"}),
-    "netkit": ("netkit", {}),
-    "macvlan": ("macvlan", {"link": _LOWER, "macvlan_mode": "bridge"}),
-    "ipvlan": ("ipvlan", {"link": _LOWER}),
-    "vlan": ("vlan", {"link": _LOWER, "vlan_id": 1}),
-    "dummy": ("dummy", {}),
+
+def _kernel_option(name: str) -> str:
+    from testbed.links import KINDS  # imports much, and is asked only where a kind is missing
+
+    return KINDS[name].kernel_option
+
+
+def _pair(kind: str, name: str, index: int) -> Request:
+    peer = link_body(f"{name}-peer", index + 1, {})
+    return new_link(link_body(name, index, {}), link_info(kind, peer=peer))
+
+
+def _single(kind: str, above: bool, data: dict[str, Any]) -> Request:
+    body = link_body("tried", _TRIED, {"link": _LOWER} if above else {})
+    return new_link(body, link_info(kind, link_data(kind, data)))
+
+
+def _finder(name: str, request: Request, *, above: bool = False) -> Callable[[], Found]:
+    return partial(_link, name, lambda channel: _do(channel, request), above=above)
+
+
+# What each kind cannot be made without.
+_PAIRS = ("veth", "netkit")
+_ALONE: dict[str, dict[str, Any]] = {
+    "bridge": {},
+    "vxlan": {"IFLA_VXLAN_ID": 1},
+    "geneve": {"IFLA_GENEVE_ID": 1, "IFLA_GENEVE_REMOTE": "192.0.2.1"},
+    "dummy": {},
 }
-# Name -> kernel option, and what it cannot be made without.
-_QDISCS: dict[str, tuple[str, dict[str, Any]]] = {
+_ABOVE: dict[str, dict[str, Any]] = {
+    "macvlan": {"IFLA_MACVLAN_MODE": 4},  # bridge
+    "ipvlan": {},
+    "vlan": {"IFLA_VLAN_ID": 1},
+}
+# Name -> kernel option, and what it cannot be made without (ns, bytes, bytes a second).
+_QDISCS: dict[str, tuple[str, dict[str, int]]] = {
     "fq": ("CONFIG_NET_SCH_FQ", {}),
     "fq_codel": ("CONFIG_NET_SCH_FQ_CODEL", {}),
-    "tbf": ("CONFIG_NET_SCH_TBF", {"rate": "100mbit", "latency": "10ms", "burst": 2**17}),
-    "netem": ("CONFIG_NET_SCH_NETEM", {"delay": 1000}),
+    "tbf": ("CONFIG_NET_SCH_TBF", {"rate": 12_500_000, "limit": 2**18, "burst": 2**17}),
+    "netem": ("CONFIG_NET_SCH_NETEM", {"delay": 1_000_000}),
 }
 LINK_FINDERS: dict[str, Callable[[], Found]] = {
-    name: partial(_link, name, *how) for name, how in _LINKS.items()
+    **{name: _finder(name, _pair(name, "tried", _TRIED)) for name in _PAIRS},
+    **{name: _finder(name, _single(name, False, data)) for name, data in _ALONE.items()},
+    "tap": partial(_link, "tap", lambda channel: make_tap("tried")),
+    **{name: _finder(name, _single(name, True, data), above=True) for name, data in _ABOVE.items()},
 }
 QDISC_FINDERS: dict[str, Callable[[], Found]] = {
     name: partial(_qdisc, name, *how) for name, how in _QDISCS.items()

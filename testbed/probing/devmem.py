@@ -1,4 +1,4 @@
-"""What sending from device memory takes: a driver with netmem TX, a source of dmabufs, huge pages, kperf.
+"""What sending from device memory takes: a driver with netmem TX, a source of dmabufs, huge pages.
 
 Drivers are asked, as no attribute tells: NETDEV_CMD_BIND_TX with a descriptor that
 is none. A driver without netmem TX refuses with EOPNOTSUPP before the descriptor is
@@ -11,13 +11,17 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from testbed.capabilities import Found
-from testbed.workloads import hugepages_keeper, kperf
+from testbed.netlink.channel import NETLINK_GENERIC, Channel, Refusal
+from testbed.netlink.generic import ask_family
+from testbed.netlink.message import u32
+from testbed.netlink.namespaces import own_namespace
 
-_BIND_TX = 15  # NETDEV_CMD_BIND_TX in include/uapi/linux/netdev.h
+# NETDEV_CMD_BIND_TX, NETDEV_A_DMABUF_* in include/uapi/linux/netdev.h
+_BIND_TX, _DMABUF_IFINDEX, _DMABUF_FD = 15, 1, 3
 _NO_DESCRIPTOR = 0xFFFFFFFF
 
 
@@ -31,30 +35,15 @@ def _netmem_tx() -> Found:
 
 def _refusal(index: int) -> str:
     """The kernel's words where device `index` has no netmem TX, else nothing."""
-    from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST, genlmsg
-    from pyroute2.netlink.exceptions import NetlinkError
-    from pyroute2.netlink.generic import GenericNetlinkSocket
-
-    class BindTx(genlmsg):  # type: ignore[misc]
-        nla_map = (
-            ("NETDEV_A_DMABUF_UNSPEC", "none"),
-            ("NETDEV_A_DMABUF_IFINDEX", "uint32"),
-            ("NETDEV_A_DMABUF_QUEUES", "hex"),
-            ("NETDEV_A_DMABUF_FD", "uint32"),
-        )
-
-    message: Any = BindTx()
-    message["cmd"], message["version"] = _BIND_TX, 1
-    message["attrs"] = [("NETDEV_A_DMABUF_IFINDEX", index), ("NETDEV_A_DMABUF_FD", _NO_DESCRIPTOR)]
-    sock = GenericNetlinkSocket(ext_ack=True)
+    namespace = own_namespace()
     try:
-        sock.bind("netdev", BindTx)
-        sock.nlm_request(message, msg_type=sock.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK)
-    except NetlinkError as error:
-        if error.code in (errno.EOPNOTSUPP, errno.ENOENT, errno.ENODEV):
-            return str(error.args[1]) if len(error.args) > 1 else os.strerror(error.code)
+        with closing(Channel(namespace, NETLINK_GENERIC)) as channel:
+            device = u32(_DMABUF_IFINDEX, index) + u32(_DMABUF_FD, _NO_DESCRIPTOR)
+            answer = ask_family(channel, "netdev", _BIND_TX, device)
     finally:
-        sock.close()
+        os.close(namespace)
+    if isinstance(answer, Refusal) and answer.errno in (errno.EOPNOTSUPP, errno.ENOENT, errno.ENODEV):
+        return answer.text or os.strerror(answer.errno)
     return ""
 
 
@@ -69,22 +58,14 @@ def _udmabuf() -> Found:
 
 def _hugepages() -> Found:
     """Huge pages of 2 MB: whether the kernel has them, and how many are free without reserving more."""
-    free = Path(hugepages_keeper.POOL, "free_hugepages")
+    free = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     if not free.exists():
         return {"hugepages": False}, "kernel option CONFIG_HUGETLBFS"
     return {"hugepages": True, "hugepages.free": int(free.read_text())}, ""
-
-
-def _kperf() -> Found:
-    missing = kperf.missing_programs()
-    if missing:
-        return {"kperf": False}, f"{' and '.join(missing)} not in PATH ({kperf.HOW_TO_GET})"
-    return {"kperf": True}, ""
 
 
 FINDERS: dict[str, Callable[[], Found]] = {
     "netmem_tx": _netmem_tx,
     "udmabuf": _udmabuf,
     "hugepages": _hugepages,
-    "kperf": _kperf,
 }

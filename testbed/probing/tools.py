@@ -37,6 +37,15 @@ def _libbpf() -> Found:
         return {"libbpf": False}, str(error)
 
 
+def _kperf() -> Found:
+    from testbed.workloads import kperf
+
+    missing = kperf.missing_programs()
+    if missing:
+        return {"kperf": False}, f"{' and '.join(missing)} not in PATH ({kperf.HOW_TO_GET})"
+    return {"kperf": True}, ""
+
+
 # Name -> how to ask it, and the Debian package that brings it.
 _PROGRAMS: dict[str, tuple[list[str], str]] = {
     "iperf3": (["iperf3", "--version"], "iperf3"),
@@ -54,5 +63,6 @@ _PROGRAMS: dict[str, tuple[list[str], str]] = {
 
 FINDERS: dict[str, Callable[[], Found]] = {
     "libbpf": _libbpf,
+    "kperf": _kperf,
     **{name: partial(_program, name, *how) for name, how in _PROGRAMS.items()},
 }

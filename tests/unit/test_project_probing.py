@@ -1,6 +1,8 @@
 """What is found by trying, as far as it needs no root."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -50,3 +52,13 @@ def test_a_program_that_fails_is_missing(monkeypatch, tmp_path):
 
 def test_every_link_kind_that_can_be_made_is_probed():
     assert set(KINDS) - set(LINK_FINDERS) == {"physical"}
+
+
+def test_probing_imports_nothing_large():
+    """In an emulated guest importing pydantic takes 5 s, and pyroute2 8 s."""
+    program = (
+        "import sys; from testbed import probing; probing.find(['kernel', 'hugepages', 'bpf', 'cubic']); "
+        "print([name for name in ('pydantic', 'pyroute2', 'testbed.links', 'psutil') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
