@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 
 import pytest
 
@@ -32,17 +33,20 @@ def lab():
 
 @pytest.fixture
 def datagrams(lab):
-    """A thousand octets of payload by UDP from client to server, every 5 ms."""
+    """A thousand octets of payload by UDP from client to server, every 5 ms; they flow already."""
     send = (
         "import socket, time\n"
         "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
+        "print('ready', flush=True)\n"
         "while True:\n"
-        "    try: s.sendto(bytes(1000), ('fd01::2', 9))\n"
-        "    except ConnectionRefusedError: pass\n"
+        "    s.sendto(bytes(1000), ('fd01::2', 9))\n"
         "    time.sleep(0.005)\n"
     )
     with attached(lab) as live:
-        process = live.nodes["client"].start([sys.executable, "-c", send], role="client")
+        process = live.nodes["client"].start(
+            [sys.executable, "-c", send], role="client", stdout=subprocess.PIPE
+        )
+        assert process.stdout.readline() == b"ready\n"
         yield
         process.kill()
 
@@ -51,7 +55,9 @@ SIZE = 14 + 40 + 8 + 1000
 
 
 def test_sizes_as_json_has_each_size_with_its_device(lab, datagrams):
+    began = time.monotonic()
     found = json.loads(command("sizes", lab, "--for", "0.5s", "--json").stdout)
+    took = time.monotonic() - began
     sent = [
         s for s in found["packet_sizes"] if (s["node"], s["direction"], s["size"]) == ("client", "tx", SIZE)
     ]
@@ -61,7 +67,7 @@ def test_sizes_as_json_has_each_size_with_its_device(lab, datagrams):
     assert sent
     assert sum(s["packets"] for s in received) > 10
     assert found["collector"] == "bpf"
-    assert found["seconds"] == pytest.approx(0.5, abs=0.4)
+    assert 0.5 <= found["seconds"] < took
 
 
 def test_sizes_as_text_has_no_colour_and_a_bar(lab, datagrams):
@@ -74,12 +80,12 @@ def test_sizes_as_text_has_no_colour_and_a_bar(lab, datagrams):
 def test_watch_prints_tables_into_a_pipe_until_it_is_interrupted(lab, datagrams):
     argv = [sys.executable, "-m", "testbed", "watch", lab, "--interval", "0.2"]
     watching = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    lines = [watching.stdout.readline() for _ in range(5)]
-    time.sleep(0.1)
+    lines = islice(watching.stdout, 100)  # of tables, the first one maybe before a datagram came
+    seen = any(line.startswith("client:veth0") and str(SIZE) in line for line in lines)
     watching.send_signal(signal.SIGINT)
     _, errors = watching.communicate(timeout=20)
     assert watching.returncode == 0, errors
-    assert any(line.startswith("client:veth0") and str(SIZE) in line for line in lines)
+    assert seen
 
 
 @pytest.mark.parametrize(
