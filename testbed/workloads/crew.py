@@ -21,6 +21,7 @@ from testbed.slowness import scaled
 
 _POLL_S = 0.002  # between two looks at something that tells nobody when it changes
 _EXIT_S = scaled(5.0)  # from a process's last output to its end
+_DYING_S = scaled(1.0)  # for the end of a server whose client failed, which may be the reason
 
 
 class Member:
@@ -148,6 +149,9 @@ class Crew:
         self.wait_until(lambda: any(member.ended for member in self.members), deadline)
         deadline = min(deadline, time.monotonic() + settle)
         self.wait_until(lambda: all(member.ended for member in awaited), deadline)
+        if any(member.how_it_ended() for member in awaited):
+            # A process that dies closes its connections first: its peer's end can be seen before its own.
+            self.wait_until(lambda: all(member.ended for member in self.members), time.monotonic() + _DYING_S)
         self.kill()
 
     def mark(self) -> None:
