@@ -32,18 +32,26 @@ def name_namespace(namespace: int, name: str) -> None:
 
 def open_named(name: str) -> int | None:
     """A descriptor of the namespace of that name; None when there is none."""
-    path = NETNS_RUN_DIR / name
-    if not is_named(name):
+    try:
+        descriptor = os.open(NETNS_RUN_DIR / name, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return None
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    if _is_namespace(os.fstat(descriptor)):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def is_named(name: str) -> bool:
     """Whether the file of that name is a namespace, and not one that a killed process left empty."""
     try:
-        return (NETNS_RUN_DIR / name).stat().st_dev != NETNS_RUN_DIR.stat().st_dev
+        return _is_namespace((NETNS_RUN_DIR / name).stat())
     except FileNotFoundError:
         return False
+
+
+def _is_namespace(found: os.stat_result) -> bool:
+    return found.st_dev != NETNS_RUN_DIR.stat().st_dev
 
 
 def remove_name(name: str) -> None:
