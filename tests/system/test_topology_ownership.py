@@ -3,9 +3,9 @@
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -122,24 +122,25 @@ def test_a_lab_whose_file_and_journal_are_gone_is_found_by_its_marks(name):
     assert found(name) is None
 
 
-@pytest.mark.parametrize("delay_ms", [0, 2, 5, 10])
-def test_an_up_killed_half_way_leaves_what_down_removes(name, delay_ms):
+@pytest.mark.parametrize("sends", [0, 1, 40, 100])
+def test_an_up_killed_half_way_leaves_what_down_removes(name, sends):
+    """Killed before so many batches of netlink messages were sent; there are more than a hundred."""
     many = "nodes:\n" + "".join(
         f"  n{i}: {{devices: {{v: {{kind: veth, peer: 'm{i}:v'}}}}}}\n  m{i}: {{}}\n" for i in range(40)
     )
     script = (
-        "import sys; from testbed.topology import ownership; from testbed.topology.loading import *\n"
-        f"topology = parse_topology({many!r})\n"
-        f"print(flush=True); ownership.bring_up(topology, {name!r}, '')\n"
+        "import os, signal; from itertools import count\n"
+        "from testbed.netlink.channel import Channel; from testbed.topology import ownership\n"
+        "from testbed.topology.loading import parse_topology\n"
+        "sent, send = count(), Channel.send\n"
+        "def send_or_die(self, *messages):\n"
+        f"    if next(sent) == {sends}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return send(self, *messages)\n"
+        "Channel.send = send_or_die\n"
+        f"ownership.bring_up(parse_topology({many!r}), {name!r}, '')\n"
     )
-    program = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    program.stdout.readline()
-    deadline = time.monotonic() + 10
-    while not Path(f"/run/testbed/{name}.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.0005)
-    time.sleep(delay_ms / 1000)
-    program.kill()
-    program.wait()
+    program = subprocess.run([sys.executable, "-c", script], check=False)
+    assert program.returncode == -signal.SIGKILL
     assert found(name).status == "half-built"
     ownership.take_down(name)
     assert found(name) is None
