@@ -57,12 +57,13 @@ def test_probe_of_the_installed_package_loads_its_own_bpf_program(installed, tmp
 
 @pytest.mark.requires("clang", "veth")
 def test_the_installed_package_brings_a_shipped_topology_up_and_down(installed, tmp_path):
-    run(installed / "testbed", "up", "veth-pair", "--name", "wheel", cwd=tmp_path)
+    name = f"wheel-{os.getpid()}"
+    run(installed / "testbed", "up", "veth-pair", "--name", name, cwd=tmp_path)
     try:
-        shown = json.loads(run(installed / "testbed", "show", "wheel", "--json", cwd=tmp_path))
+        shown = json.loads(run(installed / "testbed", "show", name, "--json", cwd=tmp_path))
         assert "client:veth0" in json.dumps(shown)
     finally:
-        run(installed / "testbed", "down", "wheel", cwd=tmp_path)
+        run(installed / "testbed", "down", name, cwd=tmp_path)
 
 
 def test_a_wheel_is_not_built_without_clang(tmp_path):
