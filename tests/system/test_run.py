@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from testbed.topology.ownership import labs
+
 pytestmark = pytest.mark.requires("root", "veth", "iperf3", "bpf")
 
 ROOT = Path(__file__).parents[2]
@@ -21,14 +23,16 @@ def command(*arguments, **options):
         [sys.executable, "-m", "testbed", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         cwd=options.pop("cwd", ROOT),
         **options,
     )
 
 
 def rounds(folder):
-    return [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    """The rounds so far; the last line may be half written."""
+    lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def only_folder(results):
@@ -37,8 +41,10 @@ def only_folder(results):
 
 
 def left_behind():
-    """Namespaces with a name of ours, and the devices of the machine's own namespace."""
-    return sorted(Path("/run/netns").glob("tb-*")), sorted(Path("/sys/class/net").iterdir())
+    """Namespaces with a name of ours that no lab owns, and the devices of the machine's own namespace."""
+    named = {path.name for path in Path("/run/netns").glob("tb-*")}
+    owned = {name for lab in labs() if lab.status != "leftover" for name in lab.nodes.values()}
+    return named - owned | {path.name for path in Path("/sys/class/net").iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +60,8 @@ def nagle(tmp_path_factory):
 
 
 def test_every_round_is_exact(nagle):
-    valid = [record for record in rounds(nagle[1]) if record["valid"]]
-    assert len(valid) == 5  # a warm-up and two rounds of each state
+    valid = [record for record in rounds(nagle[1]) if record["valid"] and not record["warmup"]]
+    assert len(valid) == 4  # two of each state
     for record in valid:
         for place, counters in record["counters"].items():
             for direction in ("rx", "tx"):
@@ -96,12 +102,13 @@ def test_the_sizes_are_the_arithmetic_of_nagle(nagle):
 
 def test_a_record_has_what_scripts_rely_on(nagle):
     record = rounds(nagle[1])[-1]
-    assert record["workload"]["bits_per_second"] > 1e8
+    seconds = record["measured_s"]
+    assert 0.9 <= seconds < 1.9, "the omitted second does not count"
+    assert record["workload"]["bits_per_second"] == pytest.approx(record["workload"]["bytes"] * 8 / seconds)
     assert record["workload"]["congestion"] == "cubic"
     assert record["settings"]["client:veth0"]["gso_max_size"] == 524_280
     assert {"client", "server"} <= record["cpu"]["processes"].keys()
     assert record["cpu"]["processes"]["client"]["system_s"] > 0
-    assert 0.9 <= record["measured_s"] <= 1.2
     run = json.loads((nagle[1] / "run.json").read_text())
     assert run["schema"] == 1
     assert run["status"] == "complete"
@@ -134,7 +141,7 @@ def test_killed_in_the_middle_nothing_stays_and_resume_ends_with_the_same_schedu
     process.send_signal(signal.SIGKILL)
     process.wait()
     _wait_until(lambda: not any(worker.is_running() for worker in workers))
-    assert left_behind() == before
+    _wait_until(lambda: left_behind() <= before)
 
     folder = only_folder(tmp_path)
     report = command("report", folder)
@@ -153,7 +160,7 @@ def test_killed_in_the_middle_nothing_stays_and_resume_ends_with_the_same_schedu
     ]
 
 
-def _wait_until(holds, seconds=20):
+def _wait_until(holds, seconds=60):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited too long"
@@ -218,7 +225,7 @@ def test_a_bad_experiment_is_one_line(tmp_path, change, status, message):
     assert len(told) == 1, done.stderr
     assert message in told[0]
     assert "Traceback" not in done.stderr
-    assert left_behind() == before
+    _wait_until(lambda: left_behind() <= before)
     assert not (tmp_path / "results").exists()
 
 
