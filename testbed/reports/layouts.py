@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_interface
 from itertools import product
 from typing import Any
 
@@ -79,27 +80,42 @@ def gain_grid(report: Report) -> Table | None:
 def kernel_table(report: Report) -> Table | None:
     """What each kernel did with each state: packets received, and what was sent again.
 
-    The sizes are of the receiving side that saw the largest packet. None with one kernel.
+    The sizes are of the device that hands the flow's packets to TCP: what a tunnel
+    loses, the device below it has still received. None with one kernel.
     """
     kernels = list(report.run.kernels)
     if len(kernels) < 2:
         return None
     rows = []
-    for state in report.run.states:
+    for state, resolved in report.run.states.items():
         names = [label(state, kernel, len(kernels)) for kernel in kernels]
         if any(name in report.data.states for name in names):
-            rows.append([state, *(_received(report, name) for name in names)])
-    return Table("Largest and mean packet received, bytes; retransmits", ["state", *kernels], rows)
+            rows.append([state, *(_received(report, name, _receiver(resolved)) for name in names)])
+    places = {_receiver(state) for state in report.run.states.values()}
+    where = f" by {places.pop()}" if len(places) == 1 and None not in places else ""
+    return Table(f"Largest and mean packet received{where}, bytes; retransmits", ["state", *kernels], rows)
 
 
-def _received(report: Report, state: str) -> str:
+def _receiver(state: Mapping[str, Any]) -> str | None:
+    """`node:device` of the address that a recorded state's flow goes to: the node's first of its family."""
+    node, family = state["workload"].get("to"), state["workload"].get("family")
+    found = ((state.get("topology") or {}).get("nodes") or {}).get(node) or {}
+    for device, config in found.get("devices", {}).items():
+        if any(ip_interface(address).version == family for address in config.get("addresses", [])):
+            return f"{node}:{device}"
+    return None
+
+
+def _received(report: Report, state: str, place: str | None) -> str:
+    """What arrived at `place`, or where nobody knows that, at the side that saw the largest packet."""
     if state in report.run.skipped:
         return "skipped"
     held = report.data.states.get(state) or {}
     sides = [name.removesuffix(" largest_size") for name in held if name.endswith(" rx largest_size")]
     if not sides:
         return "no valid round"
-    side = max(sides, key=lambda one: held[f"{one} largest_size"].max)
+    largest = max(sides, key=lambda one: held[f"{one} largest_size"].max)
+    side = f"{place} rx" if f"{place} rx" in sides else largest
     again = held.get("retransmits")
     resent = f"; {again.mean:.0f}" if again else ""
     return f"{held[f'{side} largest_size'].max:.0f}, {held[f'{side} mean_size'].mean:.0f}{resent}"

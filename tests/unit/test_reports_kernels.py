@@ -145,3 +145,26 @@ def test_what_each_kernel_did_with_each_state_stands_side_by_side():
     ]
     for maker in (markdown_report, html_report):
         assert "130524, 65762; 0" in maker(report)
+
+
+def test_what_a_tunnel_lost_was_not_received_by_the_tunnel():
+    """The table is about the device with the flow's address, not about the one below it."""
+    devices = {
+        "vxlan0": {"kind": "vxlan", "dev": "veth0", "addresses": ["10.1.0.2/24", "fd01::2/64"]},
+        "veth0": {"addresses": ["fd00::2/64"]},
+    }
+    run = kernels_run()
+    state = run.states["a"] | {"topology": {"nodes": {"server": {"devices": devices}}}}
+    rounds = [
+        record.model_copy(update={"packet_sizes": record.packet_sizes + vxlan_received(record)})
+        for record in kernels_rounds(sizes={OLD: (130524,), NEW: (130524,)})
+    ]
+    text = text_report(make_report(run.model_copy(update={"states": {"a": state}}), rounds))
+    lines = text.splitlines()
+    start = lines.index("Largest and mean packet received by server:vxlan0, bytes; retransmits")
+    assert lines[start + 2].split() == ["a", "65270,", "65270;", "0", "130454,", "130454;", "0"]
+
+
+def vxlan_received(record):
+    size = 65270 if record.kernel == OLD else 130454
+    return packets("server:vxlan0", "rx", {size: 9})
