@@ -29,14 +29,21 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 _CONDITION = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(%|[KMGT]?)")
+_CPU_KINDS = ("user", "system", "softirq", "irq", "idle", "iowait", "steal")
 _SCALE = {"": 1.0, "%": 0.01, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SCALARS = (
-    *("bits_per_second", "retransmits", "retransmits_per_gb", "transactions_per_second", "fairness"),
-    *("cpu_s_per_gb", "kernel_log", "overhead_s"),
+    *("bits_per_second", "bytes", "measured_us", "retransmits", "retransmits_per_gb"),
+    *("transactions_per_second", "fairness", "cpu_s_per_gb", "cpu_s.testbed", "kernel_log", "overhead_s"),
+    *("noise.cpu_pressure", "noise.steal", "noise.foreign"),
+    *("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s"),
+    *("tcp.rtt_us", "tcp.rttvar_us", "tcp.snd_cwnd", "tcp.snd_wnd", "tcp.snd_mss", "tcp.pmtu"),
+    *("tcp.retrans", "tcp.reord_seen", "tcp.delivered_ce"),
+    *(f"cpu.{cores}.{kind}" for cores in ("app", "net") for kind in _CPU_KINDS),
 )
-_FAMILIES = re.compile(r"latency_us\.\w+|tcp\.\w+|cpu_s_per_gb\.\w+|cpu\.(app|net)\.\w+")
+# Named by the tool's percentiles, and by the workload's processes.
+_FAMILIES = re.compile(r"latency_us\.\w+|cpu_s_per_gb\.[\w-]+")
 _SIDE = re.compile(r"(?P<place>[^:\s]+:\S+)\.(?P<direction>rx|tx)\.(?P<what>.+)")
-_SIDE_WHATS = ("mean_size", "largest_size", "frags")
+_SIDE_WHATS = ("packets", "bytes", "mean_size", "largest_size", "frags", "frags_low", "frags_high")
 _PLACE = re.compile(r"(?P<place>[^:\s]+:\S+)\.(?P<what>drops|errors)")
 
 
@@ -69,6 +76,8 @@ class Judgement:
 class Figures(Protocol):
     """A metric's summary, as far as it is needed here."""
 
+    @property
+    def n(self) -> int: ...
     @property
     def mean(self) -> float: ...
     @property
@@ -132,8 +141,8 @@ def report_metric(name: str) -> str:
     place = _PLACE.fullmatch(name)
     if place:
         return f"{place['place']} {place['what']}"
-    known = [*_SCALARS, "latency_us.NAME", "tcp.NAME", "cpu.app.KIND", "cpu.net.KIND"]
-    known += ["NODE:DEVICE.rx.SIZE.packets", "NODE:DEVICE.rx.SIZE.share", "NODE:DEVICE.drops"]
+    known = [*_SCALARS, "latency_us.NAME", "cpu_s_per_gb.PROCESS", "NODE:DEVICE.drops", "NODE:DEVICE.errors"]
+    known += [f"NODE:DEVICE.rx.{what}" for what in ("SIZE.packets", "SIZE.share", *_SIDE_WHATS)]
     hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
     raise ValueError(f"unknown metric '{name}'{hint}")
 
@@ -216,17 +225,16 @@ def _ratio(one: Expectation, comparisons: Sequence[Ratio]) -> tuple[bool | None,
 def share_of_bytes(metric: str, summaries: Mapping[str, Figures]) -> float | None:
     """A packet size's share of the bytes of its side, 0 when it never occurred; None without any packets."""
     total = _side_total(metric, summaries)
-    size = int(metric.rpartition(" ")[2])
-    return (
-        summaries[metric].mean * size / total if total and metric in summaries else (0.0 if total else None)
-    )
+    if not total:
+        return None
+    return _sum(summaries[metric]) * int(metric.rpartition(" ")[2]) / total if metric in summaries else 0.0
 
 
 def _side_total(metric: str, summaries: Mapping[str, Figures]) -> float:
-    """Bytes that the side of a packet size's metric saw in a mean round."""
-    side = metric.rpartition(" ")[0]
-    return sum(
-        summary.mean * int(size)
-        for name, summary in summaries.items()
-        if (parts := name.rpartition(" "))[0] == side and (size := parts[2]).isdigit()
-    )
+    """Bytes that the side of a packet size's metric saw in all rounds."""
+    total = summaries.get(f"{metric.rpartition(' ')[0]} bytes")
+    return _sum(total) if total else 0.0
+
+
+def _sum(summary: Figures) -> float:
+    return summary.mean * summary.n

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import fsum
 
 from pydantic import Field
 
-from testbed.experiments.expect import judge, parse
+from testbed.experiments.expect import Expectation, judge, parse, report_metric
 from testbed.records import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.evidence import all_rules
@@ -122,6 +121,9 @@ class ReportData(Part):
     boots: dict[str, BootsData] = Field(description="state -> its throughput by boots, where kernels booted")
     across_kernels: list[str] = Field(description="remarks on comparisons across kernels, and on lost sides")
     rounds: dict[str, RoundCounts]
+    distinct_sizes: dict[str, dict[str, int]] = Field(
+        description="state -> `NODE:DEVICE rx` -> how many sizes it saw"
+    )
     headers: dict[str, str] = Field(description="state -> its settings in one line")
     invalid: list[InvalidRound]
     skipped: dict[str, str] = Field(description="state -> why it was not run")
@@ -147,16 +149,23 @@ def report_data(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
 
 
 def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> Report:
-    """The report of a run, from its records. See report_of_lines."""
+    """The report of a run with every packet size, from its records. See report_of_lines."""
     return report_of_lines(run, map(line_of, rounds), problems)
 
 
-def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = ()) -> Report:
+def report_of_lines(
+    run: Run, lines: Iterable[Line], problems: Sequence[str] = (), *, every_size: bool = True
+) -> Report:
     """The report of a run. `lines` is read once, and only the rounds' figures are kept.
 
-    `problems` may still grow while `lines` is read.
+    `problems` may still grow while `lines` is read. Without `every_size` the packet sizes that carry
+    less than 1% of their side in all states have no summary of their own, unless an expectation
+    names them: a long run has thousands of those, and only json and csv tell them one by one.
     """
     gathered = gather(lines, run)
+    expected = [report_metric(one.metric) for one in _asked_expectations(run)]
+    # From half of what is told on: rounding shall decide nothing.
+    gathered.tell_sizes(0 if every_size else MAIN_SHARE / 2, expected)
     states = gathered.states
     summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
     pairs = compared_states(run, states)
@@ -180,6 +189,10 @@ def report_of_lines(run: Run, lines: Iterable[Line], problems: Sequence[str] = (
             *across_remarks(run, states, pairs, lambda name: main_sizes(summaries[name])),
         ],
         rounds={name: _counts(held) for name, held in states.items()},
+        distinct_sizes={
+            name: {place: len(set(log.sizes)) for place, log in held.sizes.items()}
+            for name, held in states.items()
+        },
         headers={name: headers.get(held.state, "") for name, held in states.items()},
         invalid=_invalid(states.values()),
         skipped=run.skipped,
@@ -242,21 +255,23 @@ def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, fl
 
 def size_shares(summaries: dict[str, MetricSummary], least: float = 0.0) -> dict[str, tuple[float, float]]:
     """Packet-size metric -> its share of its side's packets, and of its bytes, where one reaches `least`."""
-    sides: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
-    for name, summary in summaries.items():
-        found = size_of(name)
-        if found:
-            place, direction, size = found
-            row = (summary.mean, summary.mean * size, name)
-            sides.setdefault((place, direction), []).append(row)
     shares: dict[str, tuple[float, float]] = {}
-    for rows in sides.values():
-        packets, length = fsum(row[0] for row in rows), fsum(row[1] for row in rows)
-        few, little = least * packets, least * length
-        for count, carried, name in rows if packets else ():
-            if count >= few or carried >= little:
-                shares[name] = count / packets, carried / length
+    for name, summary in summaries.items():
+        if found := size_of(name):
+            place, direction, size = found
+            count = _total(summary)
+            packets, length = (
+                _total(summaries[f"{place} {direction} {what}"]) for what in ("packets", "bytes")
+            )
+            share = count / packets, count * size / length
+            if max(share) >= least:
+                shares[name] = share
     return shares
+
+
+def _total(summary: MetricSummary) -> float:
+    """Over all rounds: a side's packets are missing, a size's are 0, in a round that saw none."""
+    return summary.mean * summary.n
 
 
 def _summaries(held: StateRounds, units: dict[str, str], run: Run) -> dict[str, MetricSummary]:
@@ -337,7 +352,7 @@ def _expectations(
     comparisons: Sequence[ComparisonData],
 ) -> list[ExpectationData]:
     """The experiment's expectations of the states that could run, on each kernel that ran them."""
-    asked = parse(run.experiment.get("expect") or [], list(run.states))
+    asked = _asked_expectations(run)
     judged = []
     kernels = dict.fromkeys(held.kernel for held in states.values())
     for kernel in kernels:
@@ -353,6 +368,10 @@ def _expectations(
                 )
             )
     return judged
+
+
+def _asked_expectations(run: Run) -> list[Expectation]:
+    return parse(run.experiment.get("expect") or [], list(run.states))
 
 
 def _counts(held: StateRounds) -> RoundCounts:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from testbed.records import Round, Run
 from testbed.reports.evidence import Evidence
 from testbed.reports.lean import Line
-from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, Sides, sides_of, size_of
+from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,51 @@ class Column:
     values: array[float] = field(default_factory=lambda: array("d"))
 
 
+@dataclass(slots=True)
+class SizeLog:
+    """What one side of a device saw: a row for each round (by index) and exact size, as they came.
+
+    Most figures of a round are these, and most sizes are rare: of a long run only those that a
+    report tells become columns.
+    """
+
+    indices: array[int] = field(default_factory=lambda: array("l"))
+    sizes: array[int] = field(default_factory=lambda: array("l"))
+    packets: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, index: int, seen: dict[int, int]) -> None:
+        """One round's packets by size."""
+        self.indices.extend(repeat(index, len(seen)))
+        self.sizes.extend(seen)
+        self.packets.extend(seen.values())
+
+    def totals(self) -> Counter[int]:
+        """Size -> its packets in all rounds."""
+        totals: Counter[int] = Counter()
+        for size, packets in zip(self.sizes, self.packets, strict=True):
+            totals[size] += packets
+        return totals
+
+    def main(self, least: float) -> Iterator[int]:
+        """The sizes that carry this share of the side's packets, or of its bytes."""
+        totals = self.totals()
+        few = least * totals.total()
+        little = least * sum(size * packets for size, packets in totals.items())
+        return (size for size, packets in totals.items() if packets >= few or size * packets >= little)
+
+    def columns(self, wanted: Container[int]) -> dict[int, Column]:
+        """The wanted sizes that were seen, each with the rounds that saw it."""
+        found: dict[int, Column] = {}
+        for index, size, packets in zip(self.indices, self.sizes, self.packets, strict=True):
+            if size in wanted:
+                column = found.get(size)
+                if column is None:
+                    column = found[size] = Column()
+                column.indices.append(index)
+                column.values.append(packets)
+        return found
+
+
 @dataclass
 class StateRounds:
     """One state on one kernel. The columns hold its valid rounds that count, in order of execution."""
@@ -40,7 +87,7 @@ class StateRounds:
     boots: list[int] = field(default_factory=list)
     with_sizes: list[int] = field(default_factory=list)  # indices of the rounds that saw packet sizes
     columns: dict[str, Column] = field(default_factory=dict)
-    sizes: dict[str, dict[int, Column]] = field(default_factory=dict)  # the same of packet sizes, by side
+    sizes: dict[str, SizeLog] = field(default_factory=dict)  # by side
     evidence: Evidence = field(default_factory=Evidence)
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
@@ -48,14 +95,20 @@ class StateRounds:
 
     def series(self, metric: str) -> Series:
         """The metric in each round that knows it; a packet size absent from a round is 0."""
+        if not size_of(metric):
+            return self.seen(metric)
         column = self.columns.get(metric) or Column()
-        indices: Sequence[int] = column.indices
-        values: Sequence[float] = column.values
-        if size_of(metric):
-            dense = [0.0] * len(self.rounds)
-            for index, value in zip(column.indices, column.values, strict=True):
-                dense[index] = value
-            indices, values = self.with_sizes, [dense[index] for index in self.with_sizes]
+        dense = [0.0] * len(self.rounds)
+        for index, value in zip(column.indices, column.values, strict=True):
+            dense[index] = value
+        return self._series(self.with_sizes, [dense[index] for index in self.with_sizes])
+
+    def seen(self, metric: str) -> Series:
+        """The same without the rounds that a packet size is absent from."""
+        column = self.columns.get(metric) or Column()
+        return self._series(column.indices, column.values)
+
+    def _series(self, indices: Sequence[int], values: Sequence[float]) -> Series:
         if len(indices) == len(self.rounds):
             return Series(self.rounds, self.blocks, values)
         return Series([self.rounds[i] for i in indices], [self.blocks[i] for i in indices], values)
@@ -86,25 +139,17 @@ class StateRounds:
         for metric in METRICS:
             self._put(index, metric.read(record), metric.unit, units)
         sides = sides_of(record)
-        self._put_sizes(index, sides, units)
+        for place, side in sides.items():
+            self.sizes.setdefault(place, SizeLog()).add(index, side.sizes)
         for side_metric in SIDE_METRICS:
             self._put(index, side_metric.read(sides), side_metric.unit, units)
 
-    def _put_sizes(self, index: int, sides: Sides, units: dict[str, str]) -> None:
-        """`NODE:DEVICE rx SIZE`: packets of each exact size in the measured seconds.
-
-        Most figures of a round are these: a name is made once, not in every round.
-        """
-        for place, side in sides.items():
-            held = self.sizes.setdefault(place, {})
-            for size, packets in side.sizes.items():
-                column = held.get(size)
-                if column is None:
-                    name = f"{place} {size}"
-                    column = held[size] = self.columns[name] = Column()
-                    units[name] = "packets"
-                column.indices.append(index)
-                column.values.append(packets)
+    def tell(self, place: str, sizes: Container[int]) -> Iterator[str]:
+        """Make columns of these sizes of a side, `NODE:DEVICE rx SIZE`; their names."""
+        for size, column in self.sizes.get(place, SizeLog()).columns(sizes).items():
+            name = f"{place} {size}"
+            self.columns[name] = column
+            yield name
 
     def _put(self, index: int, figures: Figures, unit: str, units: dict[str, str]) -> None:
         columns = self.columns
@@ -125,6 +170,23 @@ class Gathered:
 
     states: dict[str, StateRounds] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+
+    def tell_sizes(self, least: float, also: Iterable[str] = ()) -> None:
+        """Make metrics of the packet sizes with a share of `least` of their side in any state.
+
+        0 takes all. `also` names metrics to take whatever they carry.
+        """
+        told: dict[str, set[int]] = {}
+        for held in self.states.values():
+            for place, log in held.sizes.items():
+                told.setdefault(place, set()).update(log.main(least))
+        for name in also:
+            if found := size_of(name):
+                place, direction, size = found
+                told.setdefault(f"{place} {direction}", set()).add(size)
+        for held in self.states.values():
+            for place, sizes in told.items():
+                self.units.update(dict.fromkeys(held.tell(place, sizes), "packets"))
 
 
 def label(state: str, kernel: str, kernels: int) -> str:

@@ -33,7 +33,7 @@ def html_report(report: Report) -> str:
         figures=figures(report),
         kernels=kernel_table(report),
         states=tables.states_table(data),
-        sizes={name: list(tables.size_rows(held)) for name, held in data.states.items()},
+        sizes={name: list(tables.size_rows(data, name)) for name in data.states},
         beside={
             name: [*tables.boots_row(data, name), *tables.state_rows(held)]
             for name, held in data.states.items()

@@ -32,7 +32,7 @@ def _sections(report: Report) -> Iterator[str]:
     for state, summaries in data.states.items():
         yield f"### {_safe(tables.state_title(data, state))}"
         rows = [["bitrate, Gbit/s", in_gbit(summaries["bits_per_second"])]] if _measured(data, state) else []
-        rows += [[name, packets] for name, packets in tables.size_rows(summaries)]
+        rows += [[name, packets] for name, packets in tables.size_rows(data, state)]
         rows += [
             [title, words] for title, words in (*tables.boots_row(data, state), *tables.state_rows(summaries))
         ]

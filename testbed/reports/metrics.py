@@ -139,6 +139,18 @@ def tcp_sizes(record: Round) -> Figures:
         yield f"tcp.{name}", getattr(record.tcp, name, None)
 
 
+def packets(sides: Sides) -> Figures:
+    """`NODE:DEVICE rx packets`: all that the side saw, of any size."""
+    for name, side in sides.items():
+        yield f"{name} packets", sum(side.sizes.values())
+
+
+def carried(sides: Sides) -> Figures:
+    """`NODE:DEVICE rx bytes`: the same in bytes."""
+    for name, side in sides.items():
+        yield f"{name} bytes", sum(map(mul, side.sizes.keys(), side.sizes.values()))
+
+
 def packet_shape(sides: Sides) -> Figures:
     """`NODE:DEVICE rx mean_size` and `largest_size`: of the packets of the measured seconds."""
     for name, side in sides.items():
@@ -200,6 +212,8 @@ METRICS = (
 )
 # The same, of what each side of each device saw beside its packet sizes, which are metrics too (gather.py).
 SIDE_METRICS = (
+    SideMetric("packets", packets),
+    SideMetric("bytes", carried),
     SideMetric("bytes", packet_shape),
     SideMetric("frags", frags),
 )

@@ -26,6 +26,9 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "ktap": ("testbed.reports.ci", "ktap_report"),
 }
 
+# They tell each packet size, however rare.
+EVERY_SIZE = ("json", "csv")
+
 # What `testbed report` leaves in the run's folder, beside printing it.
 KEPT = {"text": "report.txt", "html": "report.html"}
 
@@ -33,18 +36,18 @@ KEPT = {"text": "report.txt", "html": "report.html"}
 def render(folder: Path, format: str) -> str:
     """The run in `folder` as `format`. InputError for an unknown format or what is no run."""
     maker = report_maker(format)
-    return maker(read_report(folder))
+    return maker(read_report(folder, every_size=format in EVERY_SIZE))
 
 
-def read_report(folder: Path) -> Report:
-    """The report of the run in `folder`; InputError for what is no run."""
+def read_report(folder: Path, *, every_size: bool = False) -> Report:
+    """The report of the run in `folder`, see report_of_lines; InputError for what is no run."""
     from testbed.experiments.store import open_run
     from testbed.reports.data import report_of_lines
     from testbed.reports.lean import read
 
     stored = open_run(folder)
     with without_cycle_collection():
-        return report_of_lines(stored.run, stored.lines(read), stored.problems)
+        return report_of_lines(stored.run, stored.lines(read), stored.problems, every_size=every_size)
 
 
 @contextmanager

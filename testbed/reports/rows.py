@@ -5,19 +5,24 @@ from __future__ import annotations
 import csv
 import io
 
-from testbed.reports.data import Report
+from testbed.reports.data import Report, main_sizes
 
 COLUMNS = ("run_id", "state", "kernel", "round", "block", "metric", "unit", "value")
 
 
 def csv_report(report: Report) -> str:
-    """Valid rounds that count, state by state; a packet size absent from a round stands there with 0."""
+    """Valid rounds that count, state by state.
+
+    A packet size that carries 1% of its side in that state stands with 0 in the rounds without it. Of a
+    rarer one only the rounds that saw it are rows: ten thousand rounds have thousands of those.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for held in report.gathered.states.values():
+    for state, held in report.gathered.states.items():
+        main = main_sizes(report.data.states[state])
         for metric in held.metrics():
-            series = held.series(metric)
+            series = held.series(metric) if metric in main else held.seen(metric)
             unit = report.gathered.units[metric]
             for number, block, value in zip(series.rounds, series.blocks, series.values, strict=True):
                 row = (

@@ -154,15 +154,15 @@ def compared(data: ReportData) -> list[ComparisonData]:
     ]
 
 
-def size_rows(summaries: dict[str, MetricSummary]) -> Iterator[tuple[str, str]]:
+def size_rows(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
     """(`server:veth0 rx 862`, its packets) for each main size, then what the others of its side carry."""
+    summaries = data.states[state]
     main = main_sizes(summaries)
     for side in _sides_once(main):
-        names = [name for name in summaries if size_of(name) and name.startswith(f"{side} ")]
-        shown = [name for name in names if name in main]
+        shown = [name for name in summaries if name in main and name.startswith(f"{side} ")]
         for name in shown:
             yield name, f"{spread(summaries[name])}{_seen(summaries[name])}"
-        if count := len(names) - len(shown):
+        if count := data.distinct_sizes[state][side] - len(shown):
             rest = 1 - sum(main[name][1] for name in shown)
             yield f"{side}, {count} more size{'s' if count > 1 else ''}", f"{max(0.0, rest):.2%} of the bytes"
 

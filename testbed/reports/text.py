@@ -62,7 +62,7 @@ def _state(data: ReportData, state: str) -> list[str]:
     lines = [f"[{tables.state_title(data, state)}]"]
     if "bits_per_second" in summaries:
         lines.append(f"bitrate Gbit/s: {in_gbit(summaries['bits_per_second'])}")
-    lines += [f"{name}: {packets}" for name, packets in tables.size_rows(summaries)]
+    lines += [f"{name}: {packets}" for name, packets in tables.size_rows(data, state)]
     return lines + [
         f"{title}: {words}"
         for title, words in (*tables.boots_row(data, state), *tables.state_rows(summaries))
