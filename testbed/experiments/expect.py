@@ -87,7 +87,7 @@ class Figures(Protocol):
 
 
 class Ratio(Protocol):
-    """A comparison, as far as it is needed here."""
+    """State b over state a in one metric, as far as it is needed here."""
 
     @property
     def metric(self) -> str: ...
@@ -118,13 +118,11 @@ def parse(raw: Sequence[Mapping[str, Any]], states: Sequence[str]) -> list[Expec
 def judge(
     expectations: Sequence[Expectation],
     states: Mapping[str, Mapping[str, Figures]],
-    comparisons: Sequence[Ratio],
+    ratios: Sequence[Ratio],
 ) -> list[Judgement]:
-    """Each expectation against `states` (state -> metric -> summary) and the comparisons made."""
+    """Each expectation against `states` (state -> metric -> summary) and the ratios of those that ask one."""
     return [
-        Judgement(
-            str(one), one.state, *(_state(one, states) if one.over is None else _ratio(one, comparisons))
-        )
+        Judgement(str(one), one.state, *(_state(one, states) if one.over is None else _ratio(one, ratios)))
         for one in expectations
     ]
 
@@ -207,19 +205,17 @@ def _compare(one: Expectation, mean: float, low: float, high: float) -> tuple[bo
     return holds(mean, one.bound), f"mean {mean:.6g}"
 
 
-def _ratio(one: Expectation, comparisons: Sequence[Ratio]) -> tuple[bool | None, str]:
+def _ratio(one: Expectation, ratios: Sequence[Ratio]) -> tuple[bool | None, str]:
     metric = report_metric(one.metric)
-    for found in comparisons:
-        if found.metric == metric and {found.a, found.b} == {one.state, one.over}:
+    for found in ratios:
+        if (found.metric, found.a, found.b) == (metric, one.over, one.state):
             if found.ci95 is None or found.effect is None:
                 return None, "no interval: too few rounds, or a 0 among the figures"
-            low, high, effect = *found.ci95, found.effect
-            if found.a == one.state:  # the comparison was made the other way round
-                low, high, effect = 1 / high, 1 / low, 1 / effect
-            seen = f"{effect:.4f} [{low:.4f}, {high:.4f}]"
+            low, high = found.ci95
+            seen = f"{found.effect:.4f} [{low:.4f}, {high:.4f}]"
             sides = {_RELATIONS[one.relation](end, one.bound) for end in (low, high)}
             return (sides.pop(), seen) if len(sides) == 1 else (None, f"{seen}: cannot tell")
-    return None, "not compared: add this pair of states to `compare`"
+    return None, "no block has this figure of both states"
 
 
 def share_of_bytes(metric: str, summaries: Mapping[str, Figures]) -> float | None:

@@ -8,12 +8,13 @@ from itertools import chain
 
 from pydantic import Field
 
-from testbed.experiments.expect import Expectation, judge, parse, report_metric
+from testbed.experiments.expect import report_metric
 from testbed.records import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
 from testbed.reports.describe import method, state_headers
 from testbed.reports.evidence import all_rules
+from testbed.reports.expectations import ExpectationData, asked_expectations, judged_expectations
 from testbed.reports.explain import explained
-from testbed.reports.gather import Gathered, Series, StateRounds, gather, label
+from testbed.reports.gather import Gathered, StateRounds, gather, in_pairs
 from testbed.reports.kernels import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.reports.lean import Line, line_of
 from testbed.reports.metrics import size_of
@@ -83,13 +84,6 @@ class ProfileData(Part):
     a: str
     b: str
     functions: list[FunctionShare]
-
-
-class ExpectationData(Part):
-    expectation: str
-    state: str
-    holds: bool | None = Field(description="null where the rounds cannot tell; that is not met either")
-    found: str
 
 
 class RoundCounts(Part):
@@ -163,7 +157,7 @@ def report_of_lines(
     names them: a long run has thousands of those, and only json and csv tell them one by one.
     """
     gathered = gather(lines, run)
-    expected = [report_metric(one.metric) for one in _asked_expectations(run)]
+    expected = [report_metric(one.metric) for one in asked_expectations(run)]
     # From half of what is told on: rounding shall decide nothing.
     gathered.tell_sizes(0 if every_size else MAIN_SHARE / 2, expected)
     states = gathered.states
@@ -179,7 +173,7 @@ def report_of_lines(
         problems=[*_status_notes(run, states), *emulation_notes(run), *problems],
         states=summaries,
         comparisons=comparisons,
-        expectations=_expectations(run, states, summaries, comparisons),
+        expectations=judged_expectations(run, states, summaries),
         stacks={name: found for name, held in states.items() if (found := held.evidence.stacks())},
         profiles=list(_profiles(states, pairs)),
         rules=all_rules([held.evidence for held in states.values()]),
@@ -228,15 +222,6 @@ def compared_states(run: Run, states: Mapping[str, StateRounds]) -> list[tuple[s
 def asked_effect(run: Run) -> float:
     """The ratio that the experiment is made to show: 1 and the protocol's target, 5% without one."""
     return 1 + float((run.experiment.get("protocol") or {}).get("target") or 0.05)
-
-
-def in_pairs(x: Series, y: Series) -> tuple[list[float], list[float]]:
-    """A metric's values in the blocks where two states have it, block by block."""
-    if x.blocks == y.blocks:
-        return list(x.values), list(y.values)
-    left, right = dict(zip(x.blocks, x.values, strict=True)), dict(zip(y.blocks, y.values, strict=True))
-    blocks = sorted(left.keys() & right.keys())
-    return [left[block] for block in blocks], [right[block] for block in blocks]
 
 
 def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
@@ -343,35 +328,6 @@ def _profiles(states: Mapping[str, StateRounds], asked: Sequence[tuple[str, str]
 
             found = differing([before], [after])
             yield ProfileData(a=a, b=b, functions=[FunctionShare(**one._asdict()) for one in found])
-
-
-def _expectations(
-    run: Run,
-    states: Mapping[str, StateRounds],
-    summaries: Mapping[str, dict[str, MetricSummary]],
-    comparisons: Sequence[ComparisonData],
-) -> list[ExpectationData]:
-    """The experiment's expectations of the states that could run, on each kernel that ran them."""
-    asked = _asked_expectations(run)
-    judged = []
-    kernels = dict.fromkeys(held.kernel for held in states.values())
-    for kernel in kernels:
-        skipped = {
-            name for name in run.states if {name, label(name, kernel, len(run.kernels))} & {*run.skipped}
-        }
-        here = {held.state: summaries[name] for name, held in states.items() if held.kernel == kernel}
-        on = f" on {kernel}" if len(kernels) > 1 else ""
-        for one in judge([one for one in asked if not {one.state, one.over} & skipped], here, comparisons):
-            judged.append(
-                ExpectationData(
-                    expectation=f"{one.expectation}{on}", state=one.state, holds=one.holds, found=one.found
-                )
-            )
-    return judged
-
-
-def _asked_expectations(run: Run) -> list[Expectation]:
-    return parse(run.experiment.get("expect") or [], list(run.states))
 
 
 def _counts(held: StateRounds) -> RoundCounts:

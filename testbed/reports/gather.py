@@ -215,3 +215,12 @@ def gather(lines: Iterable[Line], run: Run) -> Gathered:
             held.invalid.append(line.whole().model_copy(update={"packet_sizes": [], "settings": {}}))
     gathered.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
     return gathered
+
+
+def in_pairs(x: Series, y: Series) -> tuple[list[float], list[float]]:
+    """A metric's values in the blocks where two states have it, block by block."""
+    if x.blocks == y.blocks:
+        return list(x.values), list(y.values)
+    left, right = dict(zip(x.blocks, x.values, strict=True)), dict(zip(y.blocks, y.values, strict=True))
+    blocks = sorted(left.keys() & right.keys())
+    return [left[block] for block in blocks], [right[block] for block in blocks]

@@ -1,13 +1,19 @@
 """Expectations: what they mean, what they refuse."""
 
+from itertools import product
+
 import pytest
+from made_many import many_lines, many_run
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
 from testbed.experiments.expect import parse, report_metric
-from testbed.reports.data import make_report
+from testbed.records import Kernel, Round
+from testbed.reports.data import make_report, report_data
+from testbed.reports.metrics import size_of
 from testbed.reports.text import text_report
 
 SIDE = "server:veth0"
+RATES = {"a": 100e9, "b": 110e9, "c": 130e9}
 
 
 def judged(condition, *, who="a", rounds=None):
@@ -69,6 +75,50 @@ def test_a_figure_that_was_not_measured_shows_nothing(condition, found):
 def test_a_ratio_is_judged_by_its_whole_interval(who, condition, holds):
     rounds = blocks_of(["a", "b"], {"a": sample_with(8, 100e9, 1e9), "b": sample_with(8, 110e9, 1e9, 2)})
     assert judged({"bits_per_second": condition}, who=who, rounds=rounds)[0] is holds
+
+
+def test_a_ratio_needs_no_comparison_of_its_own():
+    values = {name: sample_with(8, mean, 1e9, seed) for seed, (name, mean) in enumerate(RATES.items())}
+    run = made_run(
+        {name: made_state() for name in RATES},
+        experiment={"name": "made", "expect": [{"c / b": {"bits_per_second": "> 1.1"}}]},
+    )
+    (one,) = make_report(run, blocks_of(list(RATES), values)).data.expectations
+    assert one.holds is True
+
+
+def test_a_ratio_is_judged_on_each_kernel_by_its_own_rounds():
+    gains = {"old": 1.0, "new": 1.2}
+    places = product(range(8), gains, ("a", "b"))
+    rounds = [
+        made_round(
+            number,
+            state,
+            block,
+            (40e9 + number * 1e7) * (gains[kernel] if state == "b" else 1),
+            kernel=kernel,
+        )
+        for number, (block, kernel, state) in enumerate(places)
+    ]
+    run = made_run(
+        {"a": made_state(), "b": made_state()},
+        experiment={"name": "made", "expect": [{"b / a": {"bits_per_second": "> 1.1"}}]},
+        kernels={name: Kernel(release=name, version="#1") for name in gains},
+    )
+    found = make_report(run, rounds).data.expectations
+    assert [(one.expectation, one.holds) for one in found] == [
+        ("b / a: bits_per_second > 1.1 on old", False),
+        ("b / a: bits_per_second > 1.1 on new", True),
+    ]
+    assert found[1].found.startswith("1.2003 [1.200")
+
+
+def test_every_metric_of_a_report_may_be_expected():
+    held = report_data(many_run(), map(Round.model_validate_json, many_lines(3))).states["big-tcp"]
+    assert {"noise.foreign", "cpu_s.testbed", "server:veth0 rx bytes", "tcp.pmtu"} <= held.keys()
+    for name in held:
+        what = f"{name}.packets" if size_of(name) else name
+        assert report_metric(what.replace(" ", ".")) == name
 
 
 def test_a_star_is_every_state():
