@@ -1,8 +1,8 @@
-"""TCP_INFO of the sockets of a namespace, by one sock_diag dump. Decoding is pure."""
+"""TCP_INFO of the sockets of a namespace, by sock_diag: all of them, or one again. Decoding is pure."""
 
 from __future__ import annotations
 
-import ipaddress
+import errno
 import socket
 import struct
 from collections.abc import Iterator
@@ -22,6 +22,10 @@ _STATES = 0xFFF & ~(1 << 10 | 1 << 6 | 1 << 12)
 _HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
 _MESSAGE_BYTES = 72
+# struct inet_diag_sockid in a message: ports, addresses, the device it is bound to, and a cookie.
+_IDENTITY = slice(4, 52)
+_ANY_SOCKET = bytes(48)
+_GONE = {errno.ENOENT, errno.ESTALE}
 
 # Offsets in struct tcp_info (linux/tcp.h), which only ever grows at its end.
 _U32 = {
@@ -52,8 +56,10 @@ _U64 = {
 
 @dataclass(frozen=True)
 class TcpSocket:
-    """A connected TCP socket. `info`: the fields of TCP_INFO that this kernel has."""
+    """A connected TCP socket. `identity`: struct inet_diag_sockid. `info`: TCP_INFO as far as it is there."""
 
+    family: int
+    identity: bytes
     tuple: Tuple
     state: int
     congestion: str
@@ -61,7 +67,7 @@ class TcpSocket:
 
 
 class TcpSockets:
-    """Dumps the TCP sockets of the namespace it was made in. Make it by `Node.call(TcpSockets)`."""
+    """Reads the TCP sockets of the namespace it was made in. Make it by `Node.call(TcpSockets)`."""
 
     def __init__(self) -> None:
         """TestbedError on a kernel without CONFIG_INET_DIAG."""
@@ -71,18 +77,27 @@ class TcpSockets:
         self._sequence = 0
 
     def dump(self) -> list[TcpSocket]:
-        """Every connected socket, IPv4 and IPv6."""
-        return [found for family in (socket.AF_INET, socket.AF_INET6) for found in self._dump(family)]
+        """Every connected socket, IPv4 and IPv6.
+
+        For each family the kernel goes through its table of all namespaces' sockets, used or not: a
+        quarter of a millisecond for the 262144 places of a machine with a few GB.
+        """
+        return [found for family in (socket.AF_INET, socket.AF_INET6) for found in self._ask(family, _DUMP)]
+
+    def again(self, known: TcpSocket) -> TcpSocket | None:
+        """The same socket as it is now, by a look-up; None where it is connected no more."""
+        found = next(self._ask(known.family, 0, known.identity), None)
+        return found if found and 1 << found.state & _STATES else None
 
     def close(self) -> None:
         self._socket.close()
 
-    def _dump(self, family: int) -> Iterator[TcpSocket]:
+    def _ask(self, family: int, flags: int, identity: bytes = _ANY_SOCKET) -> Iterator[TcpSocket]:
         self._sequence += 1
         wanted = 1 << (_INFO - 1) | 1 << (_CONG - 1)
-        body = struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, wanted, _STATES)
+        body = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, wanted, _STATES) + identity
         size = _HEADER.size + len(body)
-        flags = _REQUEST | _DUMP
+        flags |= _REQUEST
         self._socket.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, flags, self._sequence, 0) + body)
         while True:
             data = self._socket.recv(1 << 17)
@@ -97,10 +112,14 @@ class TcpSockets:
                     return
                 if kind == _ERROR:
                     code = -struct.unpack_from("=i", message)[0]
+                    if code in _GONE:
+                        return
                     raise TestbedError(
                         f"cannot read TCP_INFO: kernel error {code}; it needs CONFIG_INET_DIAG"
                     )
                 yield decode(message)
+                if not flags & _DUMP:
+                    return
 
 
 def decode(message: bytes) -> TcpSocket:
@@ -108,13 +127,15 @@ def decode(message: bytes) -> TcpSocket:
     family, state = message[0], message[1]
     source_port, destination_port = struct.unpack_from("!HH", message, 4)
     length = 4 if family == socket.AF_INET else 16
-    addresses = [ipaddress.ip_address(message[at : at + length]) for at in (8, 24)]
+    source, destination = (socket.inet_ntop(family, message[at : at + length]) for at in (8, 24))
     attributes = dict(_attributes(message))
     return TcpSocket(
+        family,
+        message[_IDENTITY],
         Tuple(
-            source=str(addresses[0]),
+            source=source,
             source_port=source_port,
-            destination=str(addresses[1]),
+            destination=destination,
             destination_port=destination_port,
         ),
         state,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 INTERVAL_S = 0.25
+# Looks from one search for what to look at to the next: a search takes longer than a look.
+SEARCH_EVERY = 4
 
 
 class Sampler:

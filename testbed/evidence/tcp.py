@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.evidence.inet_diag import TcpSocket, TcpSockets
-from testbed.evidence.sampling import Sampler
+from testbed.evidence.sampling import SEARCH_EVERY, Sampler
 from testbed.records import Tcp, TcpSample
 from testbed.topology.lab import Lab
 
+_SAMPLED = frozenset(TcpSample.model_fields)
 _Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port
 
 
 class TcpState:
     """Collector: `tcp`, of the socket that sent most, as last seen (the end is at most one interval later).
 
-    Samples begin with the measured seconds.
+    Samples begin with the measured seconds. Every second all sockets are searched for, and in between
+    the one that had sent most is looked at alone.
     """
 
     name = "tcp"
@@ -26,12 +28,15 @@ class TcpState:
         self._nodes: dict[str, TcpSockets] = {}
         self._last: dict[_Flow, TcpSocket] = {}
         self._samples: dict[_Flow, list[TcpSample]] = {}
+        self._foremost: tuple[str, TcpSocket] | None = None
+        self._looks = 0
         self._began = 0.0
         self._sampler = Sampler(self._look)
 
     def start(self, lab: Lab) -> None:
         self.close()
         self._last, self._samples = {}, {}
+        self._foremost, self._looks = None, 0
         for name, node in lab.nodes.items():
             if node.netns is not None:
                 self._nodes[name] = node.call(TcpSockets)
@@ -44,7 +49,7 @@ class TcpState:
         self.close()
         if not self._last:
             return {}
-        flow = max(self._last, key=lambda flow: self._last[flow].info.get("bytes_sent", 0))
+        flow = max(self._last, key=lambda flow: sent(self._last[flow]))
         return {"tcp": record(flow[0], self._last[flow], self._samples[flow])}
 
     def close(self) -> None:
@@ -54,12 +59,31 @@ class TcpState:
 
     def _look(self) -> None:
         at = round(time.monotonic() - self._began, 3)
-        for node, sockets in self._nodes.items():
-            for found in sockets.dump():
-                ends = found.tuple
-                flow = node, ends.source, ends.source_port, ends.destination, ends.destination_port
-                self._last[flow] = found
-                self._samples.setdefault(flow, []).append(sample(at, found))
+        found = self._search() if self._looks % SEARCH_EVERY == 0 else self._look_again()
+        self._looks += 1
+        for node, one in found:
+            ends = one.tuple
+            flow = node, ends.source, ends.source_port, ends.destination, ends.destination_port
+            self._last[flow] = one
+            self._samples.setdefault(flow, []).append(sample(at, one))
+
+    def _search(self) -> list[tuple[str, TcpSocket]]:
+        found = [(node, one) for node, sockets in self._nodes.items() for one in sockets.dump()]
+        self._foremost = max(found, key=lambda held: sent(held[1]), default=None)
+        return found
+
+    def _look_again(self) -> list[tuple[str, TcpSocket]]:
+        """The socket that had sent most; all, where there was none or it is gone."""
+        if self._foremost:
+            node, known = self._foremost
+            if now := self._nodes[node].again(known):
+                return [(node, now)]
+        return self._search()
+
+
+def sent(one: TcpSocket) -> int:
+    """Bytes with what was sent again; 0 on a kernel that does not tell."""
+    return one.info.get("bytes_sent", 0)
 
 
 def record(node: str, last: TcpSocket, samples: list[TcpSample]) -> Tcp:
@@ -70,5 +94,5 @@ def record(node: str, last: TcpSocket, samples: list[TcpSample]) -> Tcp:
 
 def sample(at: float, found: TcpSocket) -> TcpSample:
     """What is kept of a socket seen `at` seconds after measuring began."""
-    known = {name: value for name, value in found.info.items() if name in TcpSample.model_fields}
+    known = {name: value for name, value in found.info.items() if name in _SAMPLED}
     return TcpSample(at_s=at, **known)
