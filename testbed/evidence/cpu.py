@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 
 from testbed.evidence.machine import kernel_config
-from testbed.evidence.processes import family, in_namespaces, processors, tasks
-from testbed.evidence.sampling import Sampler
+from testbed.evidence.processes import descendants, in_namespaces, processors
+from testbed.evidence.sampling import SEARCH_EVERY, Sampler
 from testbed.records import CoreUse, Cpu, ProcessUse
 from testbed.topology.lab import Lab
 
@@ -20,8 +20,6 @@ Times = Mapping[str, float]
 
 # A core belongs to "net" when at least this part of all softirq time fell there.
 _NET_SHARE = 0.2
-# Looks from one search for processes to the next: going through all of /proc takes milliseconds.
-_SEARCH_EVERY = 4
 
 
 class CpuUse:
@@ -99,17 +97,18 @@ class CpuUse:
 
     def _look(self) -> None:
         """Note where the workload's processes are."""
-        if self._looks % _SEARCH_EVERY == 0:
+        if self._looks % SEARCH_EVERY == 0:
             self._workload = self._find()
         self._looks += 1
         self._app |= processors(self._workload)
 
     def _find(self) -> list[int]:
         """The workload's processes: our descendants inside the lab's namespaces."""
-        known = tasks()
         others = {os.getpid(), *(process.pid for process in self._lab.values())}
-        ours = [pid for pid in family(os.getpid(), known) - others if known[pid].name != "perf"]
-        return in_namespaces(self._namespaces, ours)
+        ours = descendants(os.getpid()).values()
+        return in_namespaces(
+            self._namespaces, (task.pid for task in ours if task.pid not in others and task.name != "perf")
+        )
 
 
 def used(process: psutil.Process) -> ProcessUse | None:

@@ -33,18 +33,18 @@ def tasks() -> dict[int, Task]:
     for name in os.listdir("/proc"):  # noqa: PTH208  (a third of the time of paths, twice in every round)
         if name.isdigit():
             try:
-                task = parse_stat(_stat(name))
+                task = parse_stat(_read(f"/proc/{name}/stat"))
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it ended meanwhile
             found[task.pid] = task
     return found
 
 
-def _stat(pid: str) -> str:
-    """The line of a process. Bare system calls: half the time of a file object."""
-    descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+def _read(path: str) -> str:
+    """A file of a process. Bare system calls: half the time of a file object."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(descriptor, 1024).decode(errors="replace")
+        return os.read(descriptor, 65536).decode(errors="replace")
     finally:
         os.close(descriptor)
 
@@ -68,6 +68,27 @@ def family(root: int, known: Mapping[int, Task]) -> set[int]:
         pid = waiting.pop()
         found.add(pid)
         waiting += children.get(pid, [])
+    return found
+
+
+def descendants(root: int) -> dict[int, Task]:
+    """`root` and all below it, by pid.
+
+    Where the kernel lists children (CONFIG_PROC_CHILDREN) nobody else is looked at, which takes a
+    tenth of the time of going through all of /proc.
+    """
+    if not (_PROC / "thread-self" / "children").exists():
+        known = tasks()
+        return {pid: known[pid] for pid in family(root, known) if pid in known}
+    found, waiting = {}, [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            found[pid] = parse_stat(_read(f"/proc/{pid}/stat"))
+            for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  (as above)
+                waiting += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended meanwhile
     return found
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from testbed.evidence.collectors import collectors_for
+from testbed.evidence.inet_diag import TcpSockets
 from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.noise import noise, read, wait_for_quiet
+from testbed.evidence.processes import descendants, family, tasks
 from testbed.evidence.spec import CollectSpec
 from testbed.topology.lab import open_lab
 
@@ -69,6 +72,48 @@ def test_tcp_state_is_the_senders(evidence):
     assert tcp.congestion
     assert len(tcp.samples) >= 2
     assert tcp.samples[0].at_s < tcp.samples[-1].at_s
+
+
+def test_socket_is_looked_at_again_until_it_is_connected_no_more():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as sender,
+    ):
+        receiver, _ = listener.accept()
+        sockets = TcpSockets()
+        try:
+            ends = sender.getsockname()[1], listener.getsockname()[1]
+            (known,) = [
+                found
+                for found in sockets.dump()
+                if (found.tuple.source_port, found.tuple.destination_port) == ends
+            ]
+            sender.sendall(bytes(1000))
+            while len(receiver.recv(1000, socket.MSG_PEEK)) < 1000:
+                pass
+            now = sockets.again(known)
+            assert now.tuple == known.tuple
+            assert now.info["bytes_sent"] == known.info["bytes_sent"] + 1000
+            # Closed with unread data: both ends are reset, and none is left in TIME_WAIT.
+            receiver.close()
+            sender.close()
+            assert sockets.again(known) is None
+        finally:
+            receiver.close()
+            sockets.close()
+
+
+def test_descendants_are_those_that_all_of_proc_shows():
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as shell:
+        try:
+            while len(descendants(shell.pid)) < 2:
+                assert shell.poll() is None
+            found = descendants(shell.pid)
+            assert set(found) == family(shell.pid, tasks())
+            assert {task.parent for task in found.values()} == {os.getpid(), shell.pid}
+        finally:
+            for pid in family(shell.pid, tasks()):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.requires("bpf")
