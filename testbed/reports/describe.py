@@ -23,7 +23,7 @@ def state_headers(run: Run) -> dict[str, str]:
     differing = {key for one in options.values() for key in one if _differs(key, options.values())}
     headers = {}
     for name, state in states.items():
-        words = [*_settings(state.get("settings") or {})]
+        words = [*settings_words(state.get("settings") or {})]
         words += [_word(key, value) for key, value in options[name].items() if key in differing and value]
         headers[name] = " ".join(words)
     return headers
@@ -35,7 +35,7 @@ def method(run: Run, examples: Mapping[str, Round]) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _settings(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def settings_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """`mtu=1500` where all devices named agree, else `client:veth0 mtu=1500`."""
     flat = {place: dict(_flat(values)) for place, values in settings.items()}
     words = []

@@ -63,7 +63,10 @@ class Table:
 def notes(data: ReportData) -> list[str]:
     """What a reader must know before the figures, a sentence each."""
     lines = [f"Note: {problem}." for problem in data.problems]
-    lines += [f"Skipped: {state}: {reason}" for state, reason in data.skipped.items()]
+    skipped: dict[str, list[str]] = {}
+    for state, reason in data.skipped.items():
+        skipped.setdefault(reason, []).append(state)
+    lines += [f"Skipped: {', '.join(states)}: {reason}" for reason, states in skipped.items()]
     if data.invalid:
         count = len(data.invalid)
         shown = "; ".join(

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from testbed.reports import tables
+from testbed.reports import brief, tables
 from testbed.reports.data import Report, ReportData
 from testbed.reports.evidence import first_stacks
 from testbed.reports.layouts import gain_grid, kernel_table
@@ -17,8 +17,13 @@ MOST_FUNCTIONS = 5  # of a profile; the other formats show all
 
 
 def text_report(report: Report) -> str:
-    """The whole report. At most 75 columns, but for the lines of packet sizes and long settings."""
+    """The whole report. At most 75 columns, but for the lines of packet sizes and long settings.
+
+    A run of many states has a shorter one (brief.py).
+    """
     data = report.data
+    if brief.is_long(data):
+        return _joined(_brief(report))
     states = tables.states_table(data)
     sections = [
         [f"{data.experiment}: {data.run_id}"],
@@ -35,6 +40,31 @@ def text_report(report: Report) -> str:
         wrapped(data.method),
         command_lines(data.argv),
     ]
+    return _joined(sections)
+
+
+def _brief(report: Report) -> list[list[str]]:
+    """The sections of a report with more states than fit with a block each."""
+    data = report.data
+    states, effects = tables.states_table(data), brief.effects_table(data)
+    grid = _grid(report)
+    return [
+        [f"{data.experiment}: {data.run_id}"],
+        _wrapped(tables.notes(data)),
+        grid,
+        _table(states) if states and not grid else [],
+        [effects.heading, *_table(effects), "", *_wrapped(brief.verdict_lines(data))] if effects else [],
+        _wrapped(tables.remarks(data)),
+        _wrapped(brief.expectation_counts(data)),
+        _wrapped(brief.axes_lines(report)),
+        _wrapped([tables.rule_line(data)]),
+        wrapped(data.method),
+        wrapped(brief.pointer(data)),
+        command_lines(data.argv),
+    ]
+
+
+def _joined(sections: Iterable[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
