@@ -28,7 +28,7 @@ def test_a_round_is_recorded_with_its_fixed_tuple_and_named_congestion_control(t
         "destination_port": 5201,
     }
     assert workload.bits_per_second == pytest.approx(workload.bytes * 8 / outcome.measured_s, rel=1e-3)
-    assert outcome.measured_s == pytest.approx(1, abs=0.3), "the omitted second does not count"
+    assert 0.7 < outcome.measured_s < 1.9, "the omitted second does not count"
     assert workload.version == TOOLS["iperf3"].version()
     assert outcome.processes["client"].system_s > 0
     assert outcome.processes["server"].system_s > 0
@@ -48,11 +48,11 @@ def test_the_raw_json_of_both_ends_is_kept_as_libiperf_gave_it(tmp_path):
 def test_measuring_is_told_when_the_omitted_time_has_passed(tmp_path):
     moments = []
     began = time.monotonic()
-    run(tmp_path, **IPERF3, omit=1, at_start=lambda lab: moments.append(time.monotonic()))
+    run(tmp_path, **IPERF3, omit=1, duration=2, at_start=lambda lab: moments.append(time.monotonic()))
     ended = time.monotonic()
     assert len(moments) == 1
     assert moments[0] - began >= 1
-    assert ended - moments[0] > 0.5, "the second that counts is still to come"
+    assert ended - moments[0] > 0.5, "the seconds that count are still to come"
 
 
 @pytest.mark.parametrize(
