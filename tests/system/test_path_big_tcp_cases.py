@@ -10,7 +10,9 @@ pytestmark = pytest.mark.requires("bpf", "iperf3")
 
 
 def test_every_case_meets_what_it_expects(tmp_path, monkeypatch, capsys):
-    options = ["--duration", "1", "--rounds", "1", "--results", str(tmp_path)]
+    # On a busy machine BPF misses packets in every third round of the cases without TSO.
+    retries = ["--set", "protocol.retries=20"]
+    options = ["--duration", "1", "--rounds", "1", *retries, "--results", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["testbed", "run", "big-tcp-cases", *options])
     with pytest.raises(SystemExit) as ended:
         main()
