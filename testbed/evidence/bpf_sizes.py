@@ -67,6 +67,10 @@ class BpfSizes:
     def lost(self) -> int:
         return self._lost_so_far() - self._lost_before
 
+    def run_times(self) -> dict[str, tuple[int, int]]:
+        """Of each program the nanoseconds and calls so far that fell under libbpf.run_statistics()."""
+        return {program: self._object.run_time(program) for program in PROGRAMS}
+
     def rules(self) -> Mapping[str, str]:
         return {}
 
