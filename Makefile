@@ -3,7 +3,7 @@
 BIN := .venv/bin
 DEMO := --rounds 7 --duration 2 --omit 1
 
-.PHONY: help demo test test-vm check bench-build bench-workloads bench-observer bench-rounds bench wheel clean set-up-run set-up-test set-up-vm
+.PHONY: help demo test test-vm check bench-build bench-workloads bench-observer bench-rounds bench-report bench wheel clean set-up-run set-up-test set-up-vm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,7 +37,10 @@ bench-observer: set-up-test ## what watching costs a flow, against tcpdump and b
 bench-rounds: set-up-test ## whether the packet sizes of 200 rounds equal the counters (root, 7 minutes)
 	$(BIN)/python benchmarks/bench_rounds.py
 
-bench: bench-build bench-workloads bench-observer bench-rounds ## all of them
+bench-report: set-up-test ## time and memory of the report of 10,000 rounds (2 minutes)
+	$(BIN)/python benchmarks/bench_report.py
+
+bench: bench-build bench-workloads bench-observer bench-rounds bench-report ## all of them
 
 wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
