@@ -66,8 +66,8 @@ def boot(
     backend: str,
 ) -> int:
     """Boot, run, print; the exit status for the caller. outcome.json in `folder` tells the same."""
-    try_ways = _ways(kernel, accelerator)
     try:
+        try_ways = _ways(kernel, accelerator)
         if backend == "vng":
             finished = vng.run(
                 kernel, folder, size, argv, timeout=timeout, watch=_copier(), try_ways=try_ways
@@ -81,7 +81,7 @@ def boot(
         _write(folder, {"outcome": Outcome.BOOT_FAILED, "reason": str(error)})
         print(f"testbed: {error}", file=sys.stderr)
         return NO_STATUS
-    except MissingCapability:
+    except (MissingCapability, InputError):
         # Refused before anything was started: no result to keep.
         with suppress(OSError):
             folder.rmdir()

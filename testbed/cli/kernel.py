@@ -201,7 +201,8 @@ def rm(
     known = {kernel.name: kernel for kernel in kernels()}
     for name in names:
         if name not in known:
-            raise InputError(f"no kernel '{name}'{did_you_mean(name, list(known))}")
+            hint = did_you_mean(name, list(known))
+            raise InputError(f"no kernel '{name}'{hint}; `testbed kernel list` names those that are here")
     for name in names:
         remove(known[name])
         typer.echo(f"{name} removed")

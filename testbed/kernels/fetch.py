@@ -15,7 +15,7 @@ from pathlib import Path
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.kernels import archive, store
 
-IMAGES = r"^linux-image-(unsigned-)?[0-9].*-amd64(-unsigned)?$"
+PACKAGES = r"^linux-(image|base|binary|modules)-(unsigned-)?[0-9].*-amd64(-unsigned)?$"
 FLAVOURS = ("cloud", "generic")
 
 
@@ -47,16 +47,20 @@ def fetch(version: str, flavour: str = "cloud", suites: Sequence[str] = ()) -> s
     for tool, package in (("dpkg-deb", "dpkg"), ("depmod", "kmod")):
         if not shutil.which(tool):
             raise MissingCapability(f"fetching a kernel needs {tool}: apt-get install {package}")
-    offered = candidates(archive.open_archive(suites).search(IMAGES))
+    offered = candidates(archive.open_archive(suites).search(PACKAGES))
     if not any(version in ("latest", each.version) for each in offered):
         # A version that is not among yesterday's may have come since.
-        offered = candidates(archive.open_archive(suites, refresh=True).search(IMAGES))
+        offered = candidates(archive.open_archive(suites, refresh=True).search(PACKAGES))
     chosen = choose(version, flavour, offered)
     return _cached(f"{chosen.version}-{flavour}") or _unpack(chosen, suites)
 
 
 def candidates(packages: list[dict[str, str]]) -> list[Candidate]:
-    """The kernels among the archive's image packages, each once (signed where it is)."""
+    """The kernels among the archive's packages, each once (signed where it is).
+
+    One of which the archive has kept the image alone, which then holds nothing, is left out.
+    """
+    there = {(package["Package"], package["Version"]) for package in packages}
     found: dict[str, Candidate] = {}
     for package in packages:
         match = re.fullmatch(
@@ -73,6 +77,8 @@ def candidates(packages: list[dict[str, str]]) -> list[Candidate]:
             signed=not (match["first"] or match["last"]),
             packages=_parts(package, release),
         )
+        if any((part.name, part.version) not in there for part in candidate.packages):
+            continue
         if candidate.signed or release not in found:
             found[release] = candidate
     return sorted(found.values(), key=lambda each: (store.version_key(each.version), each.release))

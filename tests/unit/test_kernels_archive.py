@@ -59,8 +59,10 @@ def package(name, version, depends="kmod"):
 
 
 def split_package(release, version):
-    parts = ", ".join(f"linux-{part}-{release} (= {version})" for part in ("base", "binary", "modules"))
-    return package(f"linux-image-{release}", version, f"dracut | initramfs-tools, {parts}")
+    names = [f"linux-{part}-{release}" for part in ("base", "binary", "modules")]
+    parts = ", ".join(f"{name} (= {version})" for name in names)
+    image = package(f"linux-image-{release}", version, f"dracut | initramfs-tools, {parts}")
+    return [image, *(package(name, version) for name in names)]
 
 
 OFFERED = candidates(
@@ -73,8 +75,10 @@ OFFERED = candidates(
         package("linux-image-6.12.117+deb13-rt-amd64", "6.12.117-1"),
         package("linux-image-6.12.117+deb13-amd64", "6.12.117-1"),
         package("linux-image-6.12.117+deb13-amd64-dbg", "6.12.117-1"),
-        split_package("7.2.12+deb13-cloud-amd64", "7.2.12-1~bpo13+1"),
-        split_package("7.3.4+deb13-cloud-amd64", "7.3.4-1~bpo13+1"),
+        # Its image was kept when the rest of it went.
+        split_package("7.1.13+deb13-cloud-amd64", "7.1.13-1~bpo13+1")[0],
+        *split_package("7.2.12+deb13-cloud-amd64", "7.2.12-1~bpo13+1"),
+        *split_package("7.3.4+deb13-cloud-amd64", "7.3.4-1~bpo13+1"),
     ]
 )
 
@@ -108,6 +112,11 @@ def test_a_split_kernel_is_its_three_packages_at_one_version():
         f"linux-{part}-7.3.4+deb13-cloud-amd64" for part in ("base", "binary", "modules")
     ]
     assert {part.version for part in found.packages} == {"7.3.4-1~bpo13+1"}
+
+
+def test_a_kernel_whose_other_packages_are_gone_is_not_offered():
+    with pytest.raises(InputError, match=r"no kernel 7\.1; the nearest are 6\.12\.95, 6\.12\.117, 7\.2\.12"):
+        choose("7.1", "cloud", OFFERED)
 
 
 def test_an_unknown_version_names_those_beside_it():
