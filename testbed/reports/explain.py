@@ -16,6 +16,9 @@ from testbed.reports.metrics import size_of
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
 IP = {4: 20, 6: 40}
+# RFC 2018: 2 bytes and 8 for each block, after two NOPs (tcp_options_write() in net/ipv4/tcp_output.c);
+# what 40 bytes of options hold is 4 blocks, 3 beside timestamps.
+SACK, SACK_BLOCK, MOST_OPTIONS = 4, 8, 40
 # RFC 2675. Linux put this option into IPv6 packets above 65535 bytes until 7.3 left it out of GSO packets.
 JUMBO_OPTION = 8
 LARGEST_PAYLOAD = 65535
@@ -39,6 +42,12 @@ class Flow:
     limit: int | None = None  # the sending device's gso_max_size for this family
     tunnels: tuple[int, ...] = ()  # what a tunnel of the topology puts around a frame
     addresses: frozenset[str] = frozenset()  # the flow's ends
+    nodes: tuple[str, str] = ("", "")  # that send and receive it
+
+    def acks(self, place: str, direction: str) -> bool:
+        """Whether what passes here goes back to the sender; False between the two ends, where both do."""
+        sender, receiver = self.nodes
+        return (place.partition(":")[0], direction) in ((sender, "rx"), (receiver, "tx"))
 
 
 @dataclass(frozen=True)
@@ -55,13 +64,18 @@ class Headers:
         return f"{self.size} ({', '.join(f'{size} {name}' for size, name in self.parts)})"
 
 
-def explain(size: int, flow: Flow, *, carries: bool = True) -> str | None:
+def explain(size: int, flow: Flow, *, carries: bool = True, acks: bool = False) -> str | None:
     """What a packet of `size` bytes (Ethernet header included) is made of; None where nothing fits.
 
     `carries` is false at a device that the flow's addresses are not on: packets may
-    cross it inside a tunnel.
+    cross it inside a tunnel. `acks` is true where packets go back to the sender, whose
+    options may have SACK blocks.
     """
     for headers in _headers(size, flow, carries):
+        blocks = _sack_blocks(size - headers.size, flow) if acks else 0
+        if blocks:
+            whole = Headers((*headers.parts, (SACK + SACK_BLOCK * blocks, "SACK option")))
+            return f"ACK with {blocks} SACK block{'s' if blocks > 1 else ''}: {whole}"
         words = _payload(size - headers.size, size, flow)
         if words:
             return f"{words} + {headers}" if size > headers.size else f"{words}: {headers}"
@@ -78,10 +92,11 @@ def explained(record: Round, state: Mapping[str, Any], names: Iterable[str]) -> 
         return {}
     found: dict[str, str] = {}
     for name in names:
-        place, _, size = size_of(name) or ("", "", 0)
-        words = (
-            explain(size, flow, carries=not flow.tunnels or _carries(record, place, flow)) if size else None
-        )
+        if not (side := size_of(name)):
+            continue
+        place, direction, size = side
+        carries = not flow.tunnels or _carries(record, place, flow)
+        words = explain(size, flow, carries=carries, acks=flow.acks(place, direction))
         if words:
             found[name] = words
     return found
@@ -115,6 +130,7 @@ def flow_of(record: Round, state: Mapping[str, Any]) -> Flow | None:
         limit,
         tuple(_tunnels(state.get("topology") or {})),
         addresses,
+        (str(options.get("from", "")), str(options.get("to", ""))),
     )
 
 
@@ -141,6 +157,12 @@ def _payload(payload: int, size: int, flow: Flow) -> str | None:
     if rest == 0:
         return f"{whole} x {flow.mss}{_largest(size, flow)}"
     return _remainder(payload, flow) if flow.write else None
+
+
+def _sack_blocks(more: int, flow: Flow) -> int:
+    """How many SACK blocks make a pure ACK so many bytes longer; 0 where none do."""
+    blocks, rest = divmod(more - SACK, SACK_BLOCK)
+    return blocks if blocks > 0 and rest == 0 and more + flow.options <= MOST_OPTIONS else 0
 
 
 def _remainder(payload: int, flow: Flow) -> str | None:

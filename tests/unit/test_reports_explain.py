@@ -42,6 +42,31 @@ def test_a_size_that_does_not_come_out_says_nothing(size):
     assert explain(size, NAGLE) is None
 
 
+@pytest.mark.parametrize(
+    ("size", "blocks"), [(98, "1 SACK block"), (106, "2 SACK blocks"), (114, "3 SACK blocks")]
+)
+def test_acks_may_carry_sack_blocks(size, blocks):
+    option = f"{size - 86} SACK option"
+    assert explain(size, NAGLE, acks=True) == f"ACK with {blocks}: {size} {HEADERS[:-1]}, {option})"
+    assert explain(size, NAGLE) is None
+
+
+def test_options_hold_no_more_than_three_sack_blocks_beside_timestamps_and_four_without():
+    assert explain(122, NAGLE, acks=True) is None
+    plain = Flow(family=4, mss=1460, options=0)
+    assert (explain(54 + 36, plain, acks=True) or "").startswith("ACK with 4 SACK blocks")
+    assert explain(54 + 44, plain, acks=True) is None
+    assert explain(54 + 4, plain, acks=True) is None
+
+
+def test_only_what_goes_back_to_the_sender_can_be_an_ack_with_sack_blocks():
+    flow = Flow(family=6, mss=1428, options=12, nodes=("client", "server"))
+    sides = [
+        (place, way) for place in ("client:veth0", "router:eth0", "server:veth0") for way in ("rx", "tx")
+    ]
+    assert [side for side in sides if flow.acks(*side)] == [("client:veth0", "rx"), ("server:veth0", "tx")]
+
+
 def test_an_ipv4_packet_never_has_the_jumbo_option():
     ipv4 = Flow(family=4, mss=1448, options=12, write=512_000, limit=524_280)
     assert explain(522_794, ipv4) == (
