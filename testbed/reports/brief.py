@@ -5,7 +5,7 @@ Tables over all states stand first; the sizes, cores and TCP state of each are l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.reports.data import ComparisonData, Report, ReportData
@@ -23,18 +23,18 @@ def is_long(data: ReportData) -> bool:
 
 def effects_table(data: ReportData) -> Table | None:
     """The bitrate of each compared pair, a row each; None without any."""
-    shown = _bitrates(data)
+    shown = bitrates(data)
     if not shown:
         return None
-    heading, names = _pairs(data, shown)
+    heading, names = pair_names(data, shown)
     rows = [[name, effect(one), p_value(one.p_holm)] for name, one in zip(names, shown, strict=True)]
     return Table(f"Bitrate, {heading}", ["state", "b/a [95% CI]", "p"], rows)
 
 
 def verdict_lines(data: ReportData) -> Iterator[str]:
     """`b higher: lower-ipv4, lower-ipv6.`, of each verdict that some pair got."""
-    shown = _bitrates(data)
-    _, names = _pairs(data, shown)
+    shown = bitrates(data)
+    _, names = pair_names(data, shown)
     verdicts: dict[str, list[str]] = {}
     for name, one in zip(names, shown, strict=True):
         verdicts.setdefault(one.verdict, []).append(name)
@@ -68,11 +68,7 @@ def pointer(data: ReportData) -> str:
     )
 
 
-def _bitrates(data: ReportData) -> list[ComparisonData]:
-    return [one for one in compared(data) if one.metric == "bits_per_second"]
-
-
-def _pairs(data: ReportData, shown: list[ComparisonData]) -> tuple[str, list[str]]:
+def pair_names(data: ReportData, shown: Sequence[ComparisonData]) -> tuple[str, list[str]]:
     """What the pairs have in common, and what each is called beside that.
 
     Across two kernels that is the state's name; in one kernel `b / a`.
@@ -82,6 +78,11 @@ def _pairs(data: ReportData, shown: list[ComparisonData]) -> tuple[str, list[str
         ((a, b),) = kernels
         return f"a = {a}, b = {b}", [one.b.partition("@")[0] for one in shown]
     return "b / a", [f"{one.b} / {one.a}" for one in shown]
+
+
+def bitrates(data: ReportData) -> list[ComparisonData]:
+    """The comparisons of the bitrate."""
+    return [one for one in compared(data) if one.metric == "bits_per_second"]
 
 
 def _value(body: Mapping[str, Any]) -> str:

@@ -1,11 +1,15 @@
-"""The figures of the HTML report. Each is an SVG string with its title and what it shows in words."""
+"""The figures of the HTML report. Each is an SVG string with its title and what it shows in words.
+
+Of many states (brief.py) each has one narrow row, and the colours are those of the kernels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.reports import svg
+from testbed.reports.brief import bitrates, is_long, pair_names
 from testbed.reports.data import MAIN_SHARE, ComparisonData, Report, ReportData, size_shares
 from testbed.reports.metrics import size_of
 from testbed.reports.tables import TITLES, compared, shown_sides
@@ -28,7 +32,8 @@ class Figure:
 
 def figures(report: Report) -> list[Figure]:
     """What a person looks at first, in that order. A figure without data is left out."""
-    makers = (effects, over_time, distribution, packet_sizes, cpu_split)
+    sizes = size_strips if is_long(report.data) else packet_sizes
+    makers = (effects, over_time, distribution, sizes, cpu_split)
     return [figure for maker in makers for figure in maker(report)]
 
 
@@ -37,12 +42,25 @@ def css(index: int) -> str:
     return f"s{index % 8}"
 
 
+def kinds(report: Report) -> dict[str, int]:
+    """State -> number of its colour and mark: its own, or of many states that of its kernel."""
+    states = list(report.data.states)
+    if not is_long(report.data):
+        return {name: index for index, name in enumerate(states)}
+    kernels = list(report.run.kernels)
+    return {name: kernels.index(report.gathered.states[name].kernel) for name in states}
+
+
 def effects(report: Report) -> Iterator[Figure]:
     """Each effect with its interval, against no effect at all."""
-    rows = [one for one in compared(report.data) if one.ci95]
+    many = is_long(report.data)
+    shown = bitrates(report.data) if many else compared(report.data)
+    rows = [one for one in shown if one.ci95]
     if not rows:
         return
-    names = [f"{one.b} / {one.a}: {TITLES[one.metric]}" for one in rows]
+    heading, names = pair_names(report.data, rows)
+    if not many:
+        heading, names = "", [f"{one.b} / {one.a}: {TITLES[one.metric]}" for one in rows]
     ends = [end for one in rows for end in one.ci95 or ()]
     bottom = 20 + 26 * len(rows)
     x = svg.scale([*ends, 1.0], _room(names), RIGHT)
@@ -56,17 +74,17 @@ def effects(report: Report) -> Iterator[Figure]:
             svg.mark(x(one.effect or 1.0), y, 3, "effect", f"{effect(one)}, {one.verdict}"),
         ]
     caption = "; ".join(_effect_words(one) for one in rows)
-    yield Figure(
-        "Effects with their 95% intervals", svg.figure("Effects", caption, bottom + 40, *parts), caption
-    )
+    title = f"Effects on the bitrate, {heading}, with their" if many else "Effects with their"
+    yield Figure(f"{title} 95% intervals", svg.figure("Effects", caption, bottom + 40, *parts), caption)
 
 
 def over_time(report: Report) -> Iterator[Figure]:
     """Throughput of each round in order of execution; invalid rounds are crosses at the bottom."""
+    kind = kinds(report)
     series = {name: held.series("bits_per_second") for name, held in report.gathered.states.items()}
     points = [
-        (number, value * GBIT, index, name)
-        for index, (name, one) in enumerate(series.items())
+        (number, value * GBIT, kind[name], name)
+        for name, one in series.items()
         for number, value in zip(one.rounds, one.values, strict=True)
     ]
     if not points:
@@ -97,25 +115,24 @@ def distribution(report: Report) -> Iterator[Figure]:
         return
     values = {name: report.gathered.states[name].series("bits_per_second").values for name in shown}
     x = svg.scale([value * GBIT for held in values.values() for value in held], _room(shown), RIGHT)
-    bottom = 16 + 40 * len(shown)
+    pitch, kind = 24 if is_long(report.data) else 40, kinds(report)
+    bottom = 16 + pitch * len(shown)
     parts = [svg.x_axis(x, 10, bottom, "Gbit/s")]
-    for index, name in enumerate(report.data.states):
-        if name not in values:
-            continue
-        y = 36 + 40 * index
+    for row, name in enumerate(shown):
+        y, index = 10 + pitch / 2 + pitch * row, kind[name]
         summary = report.data.states[name]["bits_per_second"]
-        every = -(-len(values[name]) // 300)
+        every, below = -(-len(values[name]) // 300), y + pitch / 3
         parts.append(svg.words(4, y + 4, name))
         parts += [
-            svg.mark(x(value * GBIT), y - 7 + 4 * (number % 4), index, f"{css(index)} dot")
+            svg.mark(x(value * GBIT), y + pitch / 8 * (number % 4 - 2), index, f"{css(index)} dot")
             for number, value in enumerate(values[name][::every])
         ]
         if summary.ci95:
-            parts.append(
-                svg.line(x(summary.ci95[0] * GBIT), y + 12, x(summary.ci95[1] * GBIT), y + 12, "interval")
-            )
+            # Of a few rounds an interval can be far wider than their spread: it ends with the figure.
+            low, high = (min(max(end * GBIT, x.low), x.high) for end in summary.ci95)
+            parts.append(svg.line(x(low), below, x(high), below, "interval"))
         parts.append(
-            svg.mark(x(summary.mean * GBIT), y + 12, 3, "effect", f"{name}: {in_gbit(summary)} Gbit/s")
+            svg.mark(x(summary.mean * GBIT), below, 3, "effect", f"{name}: {in_gbit(summary)} Gbit/s")
         )
     found = (f"{name}: {in_gbit(report.data.states[name]['bits_per_second'])} Gbit/s" for name in shown)
     caption = "; ".join(found)
@@ -158,6 +175,28 @@ def packet_sizes(report: Report) -> Iterator[Figure]:
         yield Figure(title, svg.figure(title, caption, bottom + 40, *parts), caption)
 
 
+def size_strips(report: Report) -> Iterator[Figure]:
+    """The same of many states: a row for each, a bar at each main size, as high as its share of the bytes."""
+    data, kind, pitch = report.data, kinds(report), 18
+    for side in dict.fromkeys(side for held in data.states.values() for side in shown_sides(held)):
+        shares = {name: held for name in data.states if (held := _shares(data, name, side))}
+        largest = max(size for held in shares.values() for size in held)
+        x = svg.Scale(0, largest * 1.02, _room(list(shares)), RIGHT)
+        bottom = 12 + pitch * len(shares)
+        parts = [svg.x_axis(x, 8, bottom, "bytes; a bar is as high as the size's share of the bytes")]
+        for row, (name, held) in enumerate(shares.items()):
+            foot = 8 + pitch * (row + 1)
+            parts += [svg.words(4, foot - 3, name), svg.line(x(0), foot, RIGHT, foot, "grid")]
+            for size, (packets, length) in held.items():
+                high = max(1.0, (pitch - 3) * length)
+                tip = f"{name}: {size} bytes, {_share_words(packets, length)}"
+                parts.append(svg.rect(x(size) - 1.5, foot - high, 3, high, css(kind[name]), tip))
+        told = (f"{name}: {_largest_share(held)}" for name, held in shares.items())
+        caption = f"Most of the bytes: {'; '.join(told)}"
+        title = f"Packet sizes at {side}"
+        yield Figure(title, svg.figure(title, caption, bottom + 40, *parts), caption)
+
+
 def cpu_split(report: Report) -> Iterator[Figure]:
     """What the workload's and the network's cores did, in percent of the measured seconds."""
     rows = [
@@ -170,7 +209,8 @@ def cpu_split(report: Report) -> Iterator[Figure]:
         return
     left = _room([name for name, _ in rows])
     x = svg.Scale(0, 100, left, RIGHT)
-    bottom = 34 + 24 * len(rows)
+    pitch = 17 if is_long(report.data) else 24
+    bottom = 34 + pitch * len(rows)
     parts = [svg.x_axis(x, 30, bottom, "% of the cores' time")]
     for index, kind in enumerate(CPU_KINDS):
         parts += [
@@ -178,10 +218,12 @@ def cpu_split(report: Report) -> Iterator[Figure]:
             svg.words(left + 70 * index + 14, 13, kind, "tick"),
         ]
     for row, (name, split) in enumerate(rows):
-        y, done = 36 + 24 * row, 0.0
-        parts.append(svg.words(4, y + 13, name))
+        y, done = 36 + pitch * row, 0.0
+        parts.append(svg.words(4, y + pitch / 2 + 1, name))
         for index, (kind, percent) in enumerate(split.items()):
-            parts.append(svg.rect(x(done), y, x(percent) - x(0), 16, f"k{index}", f"{kind} {percent:.1f}%"))
+            parts.append(
+                svg.rect(x(done), y, x(percent) - x(0), pitch * 2 / 3, f"k{index}", f"{kind} {percent:.1f}%")
+            )
             done += percent
     told = (
         f"{name}: "
@@ -194,6 +236,11 @@ def cpu_split(report: Report) -> Iterator[Figure]:
 
 def _share_words(packets: float, length: float) -> str:
     return f"{packets:.1%} of the packets, {length:.1%} of the bytes"
+
+
+def _largest_share(held: Mapping[int, tuple[float, float]]) -> str:
+    size, (_, length) = max(held.items(), key=lambda one: one[1][1])
+    return f"{size} ({length:.0%})"
 
 
 def _shares(data: ReportData, state: str, side: str) -> dict[int, tuple[float, float]]:

@@ -6,6 +6,7 @@ import shlex
 from importlib.resources import files
 
 from testbed.reports import svg, tables
+from testbed.reports.brief import axes_lines, effects_table, expectation_counts, is_long, verdict_lines
 from testbed.reports.data import Report
 from testbed.reports.evidence import first_stacks
 from testbed.reports.figures import css, figures
@@ -21,15 +22,15 @@ def html_report(report: Report) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    data = report.data
+    data, long = report.data, is_long(report.data)
     return environment.from_string(source).render(
         data=data,
         run=report.run,
         notes=tables.notes(data),
-        legend=[
-            (svg.mark(5, 5, index, css(index)), tables.state_title(data, name))
-            for index, name in enumerate(data.states)
-        ],
+        long=long,
+        legend=[(svg.mark(5, 5, index, css(index)), name) for index, name in enumerate(_kinds(report))],
+        titles=[tables.state_title(data, name) for name in data.states],
+        axes=list(axes_lines(report)),
         figures=figures(report),
         kernels=kernel_table(report),
         states=tables.states_table(data),
@@ -42,9 +43,9 @@ def html_report(report: Report) -> str:
         stacks=first_stacks(data.stacks),
         rule=tables.rule_line(data),
         explanations=tables.explanations(data),
-        comparisons=list(tables.comparison_tables(data)),
-        remarks=tables.remarks(data),
-        expectations=tables.expectation_lines(data),
+        comparisons=[effects_table(data)] if long else list(tables.comparison_tables(data)),
+        remarks=[*(verdict_lines(data) if long else []), *tables.remarks(data)],
+        expectations=expectation_counts(data) if long else tables.expectation_lines(data),
         metrics=[
             (state, name, summary.unit, spread(summary))
             for state, held in data.states.items()
@@ -53,3 +54,11 @@ def html_report(report: Report) -> str:
         ],
         command=shlex.join(data.argv),
     )
+
+
+def _kinds(report: Report) -> list[str]:
+    """What the colours stand for: the states, or of many states the kernels."""
+    data = report.data
+    if is_long(data):
+        return list(data.kernels)
+    return [tables.state_title(data, name) for name in data.states]

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from made_nagle import nagle_run
 from made_rounds import made_round, made_run, made_state
+from made_states import KERNELS, STATES, many_states_report
 
 from testbed.reports import svg
 from testbed.reports.data import make_report
@@ -30,6 +31,12 @@ def page():
     return html_report(make_report(*nagle_run()))
 
 
+@pytest.fixture(scope="module")
+def many():
+    """The page of 24 states on two kernels."""
+    return html_report(many_states_report())
+
+
 def test_the_page_asks_for_nothing_from_outside(page):
     assert not re.search(r"""(src|href)\s*=|@import|url\(|https?://""", page)
 
@@ -47,6 +54,17 @@ def test_every_round_is_a_mark_and_every_invalid_one_a_cross(page):
     throughput = page[page.index("Throughput of each round") : page.index("Throughput by state")]
     assert throughput.count("Gbit/s</title>") == 24
     assert throughput.count('class="invalid"') == 2
+
+
+def test_many_states_are_coloured_by_kernel_and_each_has_a_narrow_row(many):
+    legend = many[many.index('aria-label="Kernels"') : many.index("<h2>Figures")]
+    assert [name for name in KERNELS if f"</svg>{name}</li>" in legend] == [*KERNELS]
+    effects, *others = re.findall(r"<figure>.*?</figure>", many, flags=re.DOTALL)
+    assert all(f">{state}</text>" in effects for state in STATES)
+    sizes = next(one for one in others if "Packet sizes at server:veth0 rx" in one)
+    assert sizes.count("65226 bytes, ") == len(STATES) * len(KERNELS)
+    heights = [float(height) for height in re.findall(r'<svg viewBox="0 0 760 ([\d.]+)"', many)]
+    assert max(heights) < 30 * len(STATES) * len(KERNELS)
 
 
 def test_names_cannot_break_the_page():
@@ -69,16 +87,17 @@ def test_ticks_are_round_and_inside_the_scale():
 
 @pytest.mark.requires("chromium")
 @pytest.mark.parametrize(
-    ("width", "flags", "back"),
+    ("which", "width", "flags", "back"),
     [
-        (1000, [], "rgb(255, 255, 255)"),
-        (500, ["--blink-settings=preferredColorScheme=0"], "rgb(20, 24, 29)"),
+        ("page", 1000, [], "rgb(255, 255, 255)"),
+        ("page", 500, ["--blink-settings=preferredColorScheme=0"], "rgb(20, 24, 29)"),
+        ("many", 1000, [], "rgb(255, 255, 255)"),
     ],
-    ids=["wide and light", "narrow and dark"],
+    ids=["wide and light", "narrow and dark", "many states"],
 )
-def test_a_browser_lays_it_out_within_the_window(page, tmp_path, width, flags, back):
+def test_a_browser_lays_it_out_within_the_window(request, tmp_path, which, width, flags, back):
     file = tmp_path / "report.html"
-    file.write_text(page.replace("</body>", PROBE + "</body>"))
+    file.write_text(request.getfixturevalue(which).replace("</body>", PROBE + "</body>"))
     command = [
         "chromium",
         "--headless",
