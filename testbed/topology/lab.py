@@ -27,7 +27,7 @@ from testbed.topology.execution import Execution
 from testbed.topology.held import Difference, Held, differences, read_counters, read_held
 from testbed.topology.held_node import node_differences
 from testbed.topology.loading import load_topology
-from testbed.topology.operations import AddAddress, Operation, SetSysctl
+from testbed.topology.operations import AddAddress, Operation, Pump, SetSysctl
 from testbed.topology.plan import plan, plan_change
 from testbed.topology.settings import Settings
 from testbed.topology.spec import Placed, Topology
@@ -143,6 +143,21 @@ class Lab:
         ]
         self._execution(self.topology, changes).do(operations)
         self._verify_nodes()
+
+    def restart_pumps(self) -> bool:
+        """Start again the pumps that are gone, and whose TAPs have no carrier therefore; whether one was."""
+        pumps = {
+            operation: (
+                End(operation.node, operation.device),
+                End(operation.far_node, operation.far_device),
+            )
+            for operation in plan(self.topology)
+            if isinstance(operation, Pump)
+        }
+        held = self._held({end for ends in pumps.values() for end in ends}, every_feature=False)
+        gone = [pump for pump, ends in pumps.items() if not any(held[end].carrier for end in ends)]
+        self._execution(self.topology, ()).do(gone)
+        return bool(gone)
 
     def held(self) -> dict[str, dict[str, Any]]:
         """`node:device` -> what the kernel holds, under its own names."""

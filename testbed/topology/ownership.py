@@ -145,18 +145,20 @@ def _change(journal: Journal, topology: Topology, source: str) -> Done:
             f"lab '{journal.name}' is up and would have to be rebuilt: {found.rebuild}; "
             "`testbed up --rebuild` does that"
         )
-    with _attached(journal.name) as lab:
+    with _attached(journal.name, keep=True) as lab:
+        restarted = lab.restart_pumps()
         drifted = {str(end): lab.topology.placed()[end].config for end in lab.drift()}
         lab.set(drifted | found.settings)
         lab.set_sysctls(found.sysctls)
         lab.verify(topology.placed())
         now = {"stated": topology, "topology": lab.topology, "source": source}
     journal.model_copy(update=now).write()
-    return "changed" if found or drifted else "unchanged"
+    return "changed" if found or drifted or restarted else "unchanged"
 
 
 @contextmanager
-def _attached(name: str) -> Iterator[Lab]:
+def _attached(name: str, *, keep: bool = False) -> Iterator[Lab]:
+    """keep: what is started in its nodes belongs to the lab, and goes on when this program ends."""
     existing = _existing(name)
     journal = read_journal(name)
     if existing.status != "up" or journal is None:
@@ -169,7 +171,8 @@ def _attached(name: str) -> Iterator[Lab]:
             descriptor = open_named(namespace)
             if descriptor is None:
                 raise TestbedError(f"lab '{name}': its namespace {namespace} is gone; `testbed down {name}`")
-            nodes[node] = NamespaceNode(node, descriptor)
+            keeper = Keeper(name, partial(_record, name, node)) if keep else None
+            nodes[node] = NamespaceNode(node, descriptor, keeper)
         yield Lab(journal.topology, nodes, name)
     finally:
         for made in nodes.values():

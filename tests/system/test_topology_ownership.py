@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -218,3 +219,17 @@ def test_a_labs_own_processes_outlive_up_and_end_with_down(name, tmp_path):
     assert "LOWER_UP" in ip("-n", f"tb-{name}-switch", "link", "show", "tap0")
     command("down", name)
     assert carriers_of(name) == []
+
+
+def test_up_starts_a_pump_again_that_was_killed(name):
+    up(name, PUMPED)
+    assert up(name, PUMPED) == "unchanged"
+    (pump,) = carriers_of(name)
+    ended = os.pidfd_open(pump)
+    os.kill(pump, signal.SIGKILL)
+    select.select([ended], [], [])
+    os.close(ended)
+    assert "LOWER_UP" not in ip("-n", f"tb-{name}-switch", "link", "show", "tap0")
+    assert up(name, PUMPED) == "changed"
+    assert "LOWER_UP" in ip("-n", f"tb-{name}-switch", "link", "show", "tap0")
+    assert len(carriers_of(name)) == 1
