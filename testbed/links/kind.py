@@ -24,6 +24,7 @@ A kind is a value, `LinkKind`, made of
   ends (a VLAN's protocol and number); None for kinds that send them unmarked.
 - `usual_mtu`: the MTU that a new device has, None where that depends on others.
 - `merges`: whether what it receives goes through GRO when its rx-gro is on.
+- `keeps_queue`: whether what its peer receives bears the number of the transmit queue.
 - `pumped`: whether its peer is reached by a pump, which the peer's node must offer.
 - `kernel_option`: what to turn on in a kernel that answers "unknown link type".
 
@@ -142,4 +143,5 @@ class LinkKind:
     tag: Callable[[Any], Hashable] = _untagged
     usual_mtu: int | None = 1500
     merges: bool = False
+    keeps_queue: bool = False
     pumped: bool = False

@@ -49,4 +49,5 @@ KIND = LinkKind(
     create=create,
     peer=lambda device: device.peer,
     merges=True,
+    keeps_queue=True,
 )

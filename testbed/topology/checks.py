@@ -25,6 +25,7 @@ def mistakes(topology: Topology) -> Iterator[tuple[Key, str]]:
     yield from _ownership(topology)
     yield from _cycles(topology)
     yield from _mtus(topology)
+    yield from _queues(topology)
     yield from _addresses(topology)
     yield from _routes(topology)
     yield from _neighbours(topology)
@@ -142,6 +143,29 @@ def _mtus(topology: Topology) -> Iterator[tuple[Key, str]]:
                 yield (
                     _key(end, "mtu"),
                     f"{end}: mtu {config.mtu} is above what {lower.end} below it carries, {below}{less}",
+                )
+
+
+def _queues(topology: Topology) -> Iterator[tuple[Key, str]]:
+    """With RPS in use, a packet of a transmit queue that the receiving end lacks makes the kernel warn.
+
+    get_rps_cpu (net/core/dev.c) does so where the end has more than one queue; a packet
+    of transmit queue n counts as one of receive queue n - 1 there.
+    """
+    placed = topology.placed()
+    if all(each.config.rps_cpus is None for each in placed.values()):
+        return
+    for end, config in topology.stated():
+        peer = KINDS[config.kind].peer(config) if config.kind and KINDS[config.kind].keeps_queue else None
+        if peer not in placed:
+            continue
+        for one, other in ((end, peer), (peer, end)):
+            sent, received = placed[one].config.num_tx_queues, placed[other].config.num_rx_queues
+            if sent and received and 1 < received < sent - 1:
+                yield (
+                    _key(one, "num_tx_queues"),
+                    f"{one}: num_tx_queues {sent}, but {other} has num_rx_queues {received}: with RPS in use "
+                    f"the kernel warns (received packet on queue {received}); give {other} {sent - 1}, or 1",
                 )
 
 

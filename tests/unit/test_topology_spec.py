@@ -72,6 +72,10 @@ def test_a_peer_need_not_be_stated_at_its_node():
             devices("v: {kind: veth, peer: a:w}\nw: {kind: veth, peer: a:x}"),
             "t.yaml:4: a:v: peer a:w is a link of its own",
         ),
+        (
+            devices("v: {kind: veth, peer: a:w, num_tx_queues: 4}\nw: {num_rx_queues: 2, rps_cpus: [0]}"),
+            "t.yaml:4: a:v: num_tx_queues 4, but a:w has num_rx_queues 2: with RPS in use",
+        ),
         (devices("v: {mtu: 1500}"), "t.yaml:4: a:v: no link makes this device"),
         (devices("v: {kind: veth}"), "the key 'peer' is missing"),
         (
@@ -144,3 +148,9 @@ def test_a_topology_survives_its_own_serialisation():
     topology = parse_topology(PAIR)
     again = type(topology).model_validate(topology.model_dump(mode="json", exclude_unset=True))
     assert again.placed() == topology.placed()
+
+
+@pytest.mark.parametrize("receiver", ["num_rx_queues: 3, rps_cpus: [0]", "num_rx_queues: 1, rps_cpus: [0]"])
+def test_transmit_queues_may_be_more_where_the_kernel_does_not_mind(receiver):
+    text = devices(f"v: {{kind: veth, peer: a:w, num_tx_queues: 4}}\nw: {{{receiver}}}")
+    assert parse_topology(text, "t.yaml").nodes["a"].devices.keys() == {"v", "w"}
