@@ -12,7 +12,7 @@ import psutil
 
 from testbed.evidence.machine import kernel_config
 from testbed.evidence.processes import descendants, in_namespaces, processors
-from testbed.evidence.sampling import SEARCH_EVERY, Sampler
+from testbed.evidence.sampling import Sampler
 from testbed.records import CoreUse, Cpu, ProcessUse
 from testbed.topology.lab import Lab
 
@@ -40,7 +40,6 @@ class CpuUse:
         self._own_before = resource.getrusage(resource.RUSAGE_SELF)
         self._app: set[int] = set()
         self._workload: list[int] = []
-        self._looks = 0
         self._lab: dict[str, psutil.Process] = {}
         self._lab_before: dict[str, ProcessUse | None] = {}
         self._sampler = Sampler(self._look)
@@ -80,7 +79,7 @@ class CpuUse:
         self._sampler.stop()
 
     def _begin(self) -> None:
-        self._app, self._looks = set(), 0
+        self._app, self._workload = set(), []
         self._before, self._own_before = read(), resource.getrusage(resource.RUSAGE_SELF)
         self._lab_before = {role: used(process) for role, process in self._lab.items()}
 
@@ -95,11 +94,10 @@ class CpuUse:
                 )
         return uses
 
-    def _look(self) -> None:
+    def _look(self, search: bool) -> None:
         """Note where the workload's processes are."""
-        if self._looks % SEARCH_EVERY == 0:
+        if search:
             self._workload = self._find()
-        self._looks += 1
         self._app |= processors(self._workload)
 
     def _find(self) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 
 INTERVAL_S = 0.25
 # Looks from one search for what to look at to the next: a search takes longer than a look.
@@ -14,10 +15,13 @@ SEARCH_EVERY = 4
 class Sampler:
     """Calls `look` every INTERVAL_S seconds between `start` and `stop`, first at once.
 
-    What `look` raises as OSError (a process or socket that just went) is passed over.
+    `look` hears whether to search: the first time and then every SEARCH_EVERY times. An OSError
+    of it (a process or socket that just went) is passed over.
     """
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    first = 0  # where in the cycle of a search and looks they begin; bench_observer.py varies it
+
+    def __init__(self, look: Callable[[bool], None]) -> None:
         self._look = look
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -35,8 +39,8 @@ class Sampler:
             self._thread = None
 
     def _run(self) -> None:
-        while True:
+        for number in count(self.first):
             with suppress(OSError):
-                self._look()
+                self._look(number % SEARCH_EVERY == 0)
             if self._stopping.wait(INTERVAL_S):
                 return

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.evidence.inet_diag import TcpSocket, TcpSockets
-from testbed.evidence.sampling import SEARCH_EVERY, Sampler
+from testbed.evidence.sampling import Sampler
 from testbed.records import Tcp, TcpSample
 from testbed.topology.lab import Lab
 
@@ -29,14 +29,13 @@ class TcpState:
         self._last: dict[_Flow, TcpSocket] = {}
         self._samples: dict[_Flow, list[TcpSample]] = {}
         self._foremost: tuple[str, TcpSocket] | None = None
-        self._looks = 0
         self._began = 0.0
         self._sampler = Sampler(self._look)
 
     def start(self, lab: Lab) -> None:
         self.close()
         self._last, self._samples = {}, {}
-        self._foremost, self._looks = None, 0
+        self._foremost = None
         for name, node in lab.nodes.items():
             if node.netns is not None:
                 self._nodes[name] = node.call(TcpSockets)
@@ -57,10 +56,9 @@ class TcpState:
         while self._nodes:
             self._nodes.popitem()[1].close()
 
-    def _look(self) -> None:
+    def _look(self, search: bool) -> None:
         at = round(time.monotonic() - self._began, 3)
-        found = self._search() if self._looks % SEARCH_EVERY == 0 else self._look_again()
-        self._looks += 1
+        found = self._search() if search else self._look_again()
         for node, one in found:
             ends = one.tuple
             flow = node, ends.source, ends.source_port, ends.destination, ends.destination_port
