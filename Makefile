@@ -31,7 +31,7 @@ bench-build: set-up-test ## time building and taking down 100 and 1000 nodes, ag
 bench-workloads: set-up-test ## our workers against the commands iperf3 and netperf, 300 runs for leaks (root, 10 minutes)
 	$(BIN)/python benchmarks/bench_workloads.py
 
-bench-observer: set-up-test ## what watching costs a flow, against tcpdump and bpftrace too (root, 8 minutes)
+bench-observer: set-up-test ## what watching costs a flow, against tcpdump and bpftrace too (root, 9 minutes)
 	$(BIN)/python benchmarks/bench_observer.py
 
 bench-rounds: set-up-test ## whether the packet sizes of 200 rounds equal the counters (root, 7 minutes)
