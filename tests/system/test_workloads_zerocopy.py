@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from workload_lab import run
+from workload_lab import run, state_of
 
 from testbed.errors import MissingCapability
+from testbed.experiments.measure import try_state
 from testbed.topology.lab import open_lab
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks
@@ -45,13 +46,13 @@ def test_a_send_that_copies_has_no_completions(tmp_path):
     assert outcome.workload.zerocopy.completions == 0
 
 
-def test_more_huge_pages_than_the_machine_has_is_one_line_and_nothing_stays(tmp_path):
+def test_more_huge_pages_than_the_machine_has_refuse_the_state_before_a_run_and_the_round_in_one(tmp_path):
     before = held()
     words = r"free huge pages of 2 MB, 10000000 are needed"
     too_many = {"tool": "zerocopy", "from": "client", "to": "server", "pages": "huge"}
     options = parse_options(too_many).model_copy(update={"length": 10_000_000 << 21})
     with pytest.raises(MissingCapability, match=words) as error:
-        TOOLS["zerocopy"].require(options)
+        try_state(state_of(options))
     assert "\n" not in str(error.value)
     with open_lab("veth-pair") as lab:
         outcome = TOOLS["zerocopy"].run(

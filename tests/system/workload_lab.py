@@ -17,7 +17,7 @@ from testbed.records import Round
 from testbed.topology.lab import Lab, open_lab
 from testbed.topology.loading import load_topology
 from testbed.workloads import TOOLS, parse_options
-from testbed.workloads.tool import Hooks, Outcome
+from testbed.workloads.tool import Hooks, Options, Outcome
 
 Harm = Callable[[Lab], object]
 
@@ -68,12 +68,16 @@ class Harmful:
         return [pid for netns in self.namespaces for pid in processes_at(netns)]
 
 
+def state_of(options: Options) -> ResolvedState:
+    """A state with this workload."""
+    return ResolvedState("state", load_topology("veth-pair"), options, {}, {}, None, {})
+
+
 def record(
     raw: Path, *, before: Harm = nothing, at_start: Harm = nothing, **given: object
 ) -> tuple[Round, Harmful]:
     """The record of a whole round, as a run writes it."""
-    options = parse_options({"from": "client", "to": "server", "duration": 1, **given})
-    state = ResolvedState("harmed", load_topology("veth-pair"), options, {}, {}, None, {})
+    state = state_of(parse_options({"from": "client", "to": "server", "duration": 1, **given}))
     harmful = Harmful(before, at_start)
     task = Task(0, Slot(0, 0, state.name), state, kernel="this")
     return measure(task, [harmful], NoiseLimits(), raw), harmful
