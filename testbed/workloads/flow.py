@@ -26,8 +26,8 @@ from testbed.workloads.tool import Hooks, Options, Outcome
 STARTED = b"started\n"
 _READY_S = scaled(10.0)  # for both ends to load and the server to listen
 _SETTLE_S = scaled(3.0)  # between the first end of a process and the last
-_ASLEEP_S = scaled(0.1)  # how long two ends of a running test never sleep both
 _FAILED_S = 0.3  # the same where the test has not begun: the other end may have a word to say
+_ASLEEP_S = scaled(0.1)  # how long the two ends of a running test are never both asleep
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
     end = start + omit + max(one.flow.options.duration for one in running)
     for one in running:
         if one.flow.rings_late:
-            _ring(crew, one, end)
+            _ring(crew, one, end, end + patience)
     crew.wait_for_end([member for one in running for member in one.endless()], end + patience, _SETTLE_S)
     if any(client.killed for client in clients) and not any(_failed(client) for client in clients):
         return f"client: no result {patience:g} s after the end of the test, killed"
@@ -286,7 +286,7 @@ def _wait_until_ready(crew: Crew, running: Sequence[_Running], lab: Lab) -> str 
     return f"server: port {waiting[-1][2]} does not listen after {_READY_S:g} s"
 
 
-def _ring(crew: Crew, one: _Running, end: float) -> None:
+def _ring(crew: Crew, one: _Running, end: float, deadline: float) -> None:
     """Ring the server's timer when the test is over: its time has passed, and both ends are asleep."""
     ends = (one.client, one.server)
     before: list[tuple[str, int] | None] = []
@@ -294,7 +294,7 @@ def _ring(crew: Crew, one: _Running, end: float) -> None:
     def over() -> bool:
         return _fallen(ends) or any(map(_failed, crew.members))
 
-    while not crew.wait_until(over, max(end, time.monotonic() + _ASLEEP_S)):
+    while not crew.wait_until(over, max(end, time.monotonic() + _ASLEEP_S)) and time.monotonic() < deadline:
         now = [member.activity() for member in ends]
         if now == before and all(found and found[0] == psutil.STATUS_SLEEPING for found in now):
             return one.server.alarm()

@@ -57,6 +57,7 @@ FAILURES = {
         "server killed": (killed("server"), "client: .*; server: ended by SIGKILL"),
         "client killed": (killed("client"), "client: ended by SIGKILL"),
         "server silent": (SILENT, NO_ANSWER),
+        "server silent, its timer too": (SILENT | {"test": "TCP_CRR"}, NO_ANSWER),
         "cable cut": (CUT, NO_ANSWER),
         "port in use": (port_in_use(12865), "server: Unable to start netserver"),
         "name": ({"address": "no-such-host.invalid"}, NO_NAME),
