@@ -12,10 +12,18 @@ from testbed.records import Run
 from testbed.reports.data import ComparisonData, Report, asked_effect
 from testbed.reports.part import Part
 from testbed.reports.tables import COMPARED, TITLES
-from testbed.reports.words import p_value, percent, table, wrapped
+from testbed.reports.words import p_value, ratio_words, table, wrapped
 from testbed.stats.compare import Verdict, compare_unpaired, judged_together
 
 Agreement = Literal["agrees", "disagrees", "cannot tell"]
+SHOWN: Sequence[Verdict] = ("b higher", "b lower")
+AGREEMENT = (
+    "Judged is the ratio of the two effects with its interval, from both intervals: beyond the margin "
+    "they disagree, within it they agree, and so they do where the ratio may be 1 and both show the same "
+    "difference, or the ratio is known to within the margin. The margin is the protocol's target (5% "
+    "without one), but of an effect shown at least a quarter and at most a half, in logarithms: runs vary "
+    "by more than the rounds of one."
+)
 
 
 class Unpaired(Part):
@@ -114,23 +122,40 @@ def reproduced(theirs: Report, ours: Report) -> list[Reproduced]:
 
 
 def agreement(theirs: ComparisonData, ours: ComparisonData, asked: float) -> Agreement:
-    """Whether two effects are the same, by the interval of their ratio.
+    """Whether two effects are the same, by the interval of their ratio and a margin.
 
-    Its half width is that of both intervals combined (root of the sum of squares of
-    the logarithms). Without 1 in it, they disagree. With 1 in it they agree when both
-    show the same difference, or when the ratio is known within the `asked` effect;
-    otherwise there is too little to tell.
+    The interval's half width is that of both intervals combined, the root of the sum of squares of
+    their logarithms (MOVER: Zou and Donner, Statistics in Medicine 27, 2008). It knows how rounds
+    vary within a run, not how runs vary: the margin stands for that. Wholly beyond the margin, the
+    effects disagree. Wholly within it, they agree; so they do with 1 in the interval when both runs
+    show the same difference, or when its half width is within the margin. Otherwise there is too
+    little to tell.
     """
     if None in (theirs.effect, theirs.ci95, ours.effect, ours.ci95):
         return "cannot tell"
-    shift = math.log((ours.effect or 1) / (theirs.effect or 1))
+    shift = abs(math.log((ours.effect or 1) / (theirs.effect or 1)))
     half = math.hypot(
         *(math.log(high / low) / 2 for low, high in (theirs.ci95 or (1, 1), ours.ci95 or (1, 1)))
     )
-    if abs(shift) > half:
+    allowed = margin(theirs, asked)
+    if shift - half > allowed:
         return "disagrees"
-    shown = theirs.verdict == ours.verdict and theirs.verdict in ("b higher", "b lower")
-    return "agrees" if shown or half <= math.log(asked) else "cannot tell"
+    shown = theirs.verdict == ours.verdict and theirs.verdict in SHOWN
+    if shift + half <= allowed or (shift <= half and (shown or half <= allowed)):
+        return "agrees"
+    return "cannot tell"
+
+
+def margin(theirs: ComparisonData, asked: float) -> float:
+    """By how much the logarithms of two effects may differ and still be the same effect.
+
+    The `asked` effect (the protocol's target), but of an effect that they show no more than a half
+    and no less than a quarter: one of 3% is not the same as none, one of 10x is the same as one of 8x.
+    """
+    if theirs.verdict not in SHOWN:
+        return math.log(asked)
+    whole = abs(math.log(theirs.effect or 1))
+    return max(whole / 4, min(math.log(asked), whole / 2))
 
 
 def compare_text(found: RunComparison) -> str:
@@ -176,14 +201,12 @@ def reproduced_text(theirs: Report, ours: Report) -> str:
         for one in judged
     ]
     lines += ["", *table(["effect on the bitrate", "original", "here", "judgement"], rows)]
+    lines += ["", *wrapped(AGREEMENT)]
     return "\n".join(lines) + "\n"
 
 
 def _effect(ratio: float | None, interval: tuple[float, float] | None) -> str:
-    if ratio is None:
-        return "no ratio"
-    ends = f" [{percent(interval[0])}, {percent(interval[1])}]" if interval else ""
-    return f"{percent(ratio)}{ends}"
+    return "no ratio" if ratio is None else ratio_words(ratio, interval)
 
 
 def _circumstances(run: Run) -> dict[str, str]:

@@ -27,19 +27,19 @@ def spread(summary: MetricSummary, scale: float = 1.0) -> str:
     return f"{mean} [{low * scale:.2f}, {high * scale:.2f}] ±{summary.sd * scale:.2f}"
 
 
-def percent(ratio: float) -> str:
-    """A ratio as a signed change: 1.048 is `+4.8%`, 3.2 is `3.20x`."""
-    return f"{(ratio - 1) * 100:+.1f}%" if ratio < 3 else f"{ratio:.2f}x"
+def ratio_words(ratio: float, interval: tuple[float, float] | None = None) -> str:
+    """A ratio as a signed change with its interval, `+4.8% [+3.1%, +6.5%]`; all as factors from 3 on."""
+    ends = interval or ()
+    factors = max(ratio, *ends) >= 3 if ends else ratio >= 3
+    told = [f"{one:.2f}x" if factors else f"{(one - 1) * 100:+.1f}%" for one in (ratio, *ends)]
+    return f"{told[0]} [{', '.join(told[1:])}]" if ends else told[0]
 
 
 def effect(comparison: ComparisonData) -> str:
-    """`+4.8% [+3.1%, +6.5%]`."""
+    """The same of a comparison."""
     if comparison.effect is None:
         return "0 in some rounds"
-    if comparison.ci95 is None:
-        return percent(comparison.effect)
-    low, high = comparison.ci95
-    return f"{percent(comparison.effect)} [{percent(low)}, {percent(high)}]"
+    return ratio_words(comparison.effect, comparison.ci95)
 
 
 def p_value(p: float | None) -> str:

@@ -1,8 +1,11 @@
 """Two runs side by side, and a run as a file."""
 
 import io
+import math
+import random
 import shlex
 import tarfile
+from collections import Counter
 
 import pytest
 from made_rounds import blocks_of, made_run, made_state, sample_with
@@ -12,10 +15,11 @@ from testbed.cli import app
 from testbed.errors import InputError
 from testbed.experiments.store import RunWriter
 from testbed.records import Kernel, Machine
-from testbed.reports.across import compare_runs, compare_text, differences, reproduced
+from testbed.reports.across import agreement, compare_runs, compare_text, differences, reproduced
 from testbed.reports.archive import unpacked
 from testbed.reports.data import make_report
 from testbed.reports.text import command_lines
+from testbed.stats.compare import compare_pairs
 
 STATES = {"a": made_state(), "b": made_state(nodelay=True)}
 
@@ -62,11 +66,42 @@ def test_the_text_says_what_differs_before_any_figure_and_that_it_is_unpaired():
         (report(100e9, 110e9), report(50e9, 50e9, sd=0.5e9, seed=7), "disagrees"),
         (report(100e9, 101e9), report(50e9, 52e9, sd=9e9, seed=7), "cannot tell"),
         (report(100e9, 100e9), report(50e9, 50.1e9, sd=0.5e9, seed=7), "agrees"),
+        (report(100e9, 103e9, sd=0.3e9), report(50e9, 50e9, sd=0.1e9, seed=7), "disagrees"),
+        (report(10e9, 100e9), report(10e9, 80e9, sd=0.2e9, seed=7), "agrees"),
+        (report(10e9, 100e9), report(10e9, 40e9, sd=0.2e9, seed=7), "disagrees"),
+        (report(100e9, 110e9), report(110e9, 100e9, seed=7), "disagrees"),
+        (report(10e9, 100e9, sd=0.2e9), report(10e9, 50e9, sd=5e9, seed=7), "cannot tell"),
     ],
 )
 def test_effects_are_judged_and_absolute_figures_are_not(theirs, ours, judgement):
     (one,) = reproduced(theirs, ours)
     assert one.judgement == judgement
+
+
+def judgements(theirs, ours, *, between, spread, runs=300, pairs=8):
+    """How runs with these true effects are judged; `between` is how effects vary from run to run."""
+    rng = random.Random(1)
+
+    def run(effect):
+        log = math.log(effect) * rng.gauss(1, between)
+        a, b = ([math.exp(level) * rng.gauss(1, spread) for _ in range(pairs)] for level in (0, log))
+        return compare_pairs(a, b)
+
+    return Counter(agreement(run(theirs), run(ours), 1.05) for _ in range(runs))
+
+
+@pytest.mark.parametrize(("effect", "between"), [(10, 0.06), (10, 0), (1.1, 0.1), (1, 0)])
+def test_the_same_effect_seldom_disagrees_though_runs_vary_by_more_than_their_rounds(effect, between):
+    found = judgements(effect, effect, between=between, spread=0.02)
+    assert found["disagrees"] <= 0.02 * found.total()
+    assert found["agrees"] >= 0.8 * found.total()
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(10, 4), (1.1, 1), (1.1, 1 / 1.1)])
+def test_another_effect_hardly_ever_agrees(theirs, ours):
+    found = judgements(theirs, ours, between=0.03, spread=0.02)
+    assert found["agrees"] <= 0.02 * found.total()
+    assert found["disagrees"] >= 0.8 * found.total()
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """The text report, line by line."""
 
+import pytest
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
 from testbed.reports.data import make_report
 from testbed.reports.text import ascii_report, text_report
+from testbed.reports.words import ratio_words
 
 BIG_TCP = {"client:veth0": {"mtu": 1500, "gso_max_size": 524280}, "server:veth0": {"mtu": 1500}}
 
@@ -89,3 +91,16 @@ def test_what_one_end_sends_and_the_other_receives_is_shown_once():
 def test_a_run_without_any_round_is_reported_too():
     text = text_report(make_report(made_run({"a": made_state()}, status="interrupted"), []))
     assert "interrupted after 0 valid rounds" in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "interval", "words"),
+    [
+        (1.048, (1.031, 1.065), "+4.8% [+3.1%, +6.5%]"),
+        (0.39, (0.034, 4.48), "0.39x [0.03x, 4.48x]"),
+        (10.9, (9.0, 13.2), "10.90x [9.00x, 13.20x]"),
+        (1.5, None, "+50.0%"),
+    ],
+)
+def test_a_ratio_and_its_interval_are_written_alike(ratio, interval, words):
+    assert ratio_words(ratio, interval) == words
