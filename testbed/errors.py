@@ -6,10 +6,14 @@ node:device), what is wrong, and what to do about it.
 
 
 class TestbedError(Exception):
-    """A failure while working: a link that would not come up, a workload that died."""
+    """A failure while working: a link that would not come up, a workload that died.
+
+    shown: lines to be printed under the message as they are, such as the hunk that failed.
+    """
 
     __test__ = False  # pytest: a name that starts with Test is not a test here
     exit_status = 1
+    shown = ""
 
 
 class InputError(TestbedError):

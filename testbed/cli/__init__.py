@@ -38,7 +38,7 @@ def main() -> None:
         words = error.format_message().replace("Value error, ", "").rstrip(".")
         sys.exit(_fail(f"{words} (see {command} --help)", error.exit_code))
     except TestbedError as error:
-        sys.exit(_fail(str(error), error.exit_status))
+        sys.exit(_fail(str(error), error.exit_status, error.shown))
     except KeyboardInterrupt:
         sys.exit(_fail("interrupted", 130))
     except BrokenPipeError:
@@ -53,8 +53,10 @@ def main() -> None:
         sys.exit(_fail(f"a defect of testbed: {what} (TESTBED_TRACEBACK=1 shows where)", 1))
 
 
-def _fail(message: str, status: int) -> int:
+def _fail(message: str, status: int, shown: str = "") -> int:
     print(f"testbed: {' '.join(message.split())}", file=sys.stderr)
+    if shown:
+        print(shown, file=sys.stderr)
     return status
 
 

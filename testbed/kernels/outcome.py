@@ -60,7 +60,13 @@ class BuildFailed(TestbedError):
 
 
 class SeriesDoesNotApply(TestbedError):
+    """Says which patch, and why; `shown` is the hunk that failed."""
+
     outcome = Outcome.SERIES_DOES_NOT_APPLY
+
+    def __init__(self, message: str, hunk: str) -> None:
+        super().__init__(message)
+        self.shown = hunk
 
 
 def of_status(status: int) -> Outcome:

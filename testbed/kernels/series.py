@@ -76,9 +76,8 @@ def apply(tree: Tree, series: Series) -> str:
                 done = run_git(place, "am", "--quiet", "--keep-cr", str(patch))
                 if done.returncode:
                     which = f"patch {number} of {len(series.mails)} '{subject(mail)}'"
-                    raise SeriesDoesNotApply(
-                        f"series {series.name}: {which} does not apply: {_why(place, mail, done.stderr)}"
-                    )
+                    reason, hunk = _why(place, mail, done.stderr)
+                    raise SeriesDoesNotApply(f"series {series.name}: {which} does not apply: {reason}", hunk)
             return git(place, "rev-parse", "HEAD").strip()
         finally:
             tree.git("worktree", "remove", "--force", str(place))
@@ -109,14 +108,14 @@ def failing_hunk(mail: bytes, file: str, line: int) -> str:
     return ""
 
 
-def _why(place: Path, mail: bytes, stderr: str) -> str:
-    """git's reason, and under it the hunk that failed."""
+def _why(place: Path, mail: bytes, stderr: str) -> tuple[str, str]:
+    """git's reason, and the hunk that failed."""
     run_git(place, "am", "--abort")
     if match := re.search(r"error: patch failed: (\S+):(\d+)", stderr):
         hunk = failing_hunk(mail, match[1], int(match[2]))
-        return f"{match[1]}:{match[2]} is different in this tree" + (f"\n{hunk}" if hunk else "")
+        return f"{match[1]}:{match[2]} is different in this tree", hunk
     lines = [line.removeprefix("error: ") for line in stderr.splitlines() if line.startswith("error: ")]
-    return lines[0] if lines else (stderr.strip().splitlines() or ["git am failed"])[0]
+    return lines[0] if lines else (stderr.strip().splitlines() or ["git am failed"])[0], ""
 
 
 def _series(name: str, mails: list[bytes], asked: str) -> Series:
