@@ -1,5 +1,6 @@
 """Stacks and profile of a real flow, by perf."""
 
+import os
 import shutil
 import socket
 import threading
@@ -13,13 +14,21 @@ from testbed.evidence.collectors import collectors_for
 from testbed.evidence.spec import CollectSpec
 from testbed.evidence.stacks import PacketStacks
 from testbed.topology.lab import open_lab
+from testbed.topology.loading import parse_topology
+
+# perf tells devices by their names alone: one that nobody else has.
+DEVICE = f"perf{os.getpid()}"
+PAIR = f"""nodes:
+  client: {{devices: {{{DEVICE}: {{kind: veth, peer: "server:{DEVICE}", addresses: [10.1.0.1/24]}}}}}}
+  server: {{devices: {{{DEVICE}: {{addresses: [10.1.0.2/24]}}}}}}
+"""
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 def test_stacks_of_large_packets_lead_through_tcp():
     stacks = PacketStacks("size > 30000")
     try:
-        with open_lab("veth-pair") as lab:
+        with open_lab(parse_topology(PAIR)) as lab:
             stacks.start(lab)
             before = lab.counters()
             send(lab, seconds=1)
@@ -27,9 +36,9 @@ def test_stacks_of_large_packets_lead_through_tcp():
             found = stacks.stop()["stacks"]
     finally:
         stacks.close()
-    crossed = after["client:veth0"].tx_packets - before["client:veth0"].tx_packets
+    crossed = after[f"client:{DEVICE}"].tx_packets - before[f"client:{DEVICE}"].tx_packets
     assert {stack.direction for stack in found} == {"rx", "tx"}
-    assert all(stack.device == "veth0" and stack.largest > 30000 for stack in found)
+    assert all(stack.device == DEVICE and stack.largest > 30000 for stack in found)
     sent = sum(stack.samples for stack in found if stack.direction == "tx")
     assert 0 < 5 * sent < crossed, "one packet in ten is sampled"
     assert any("tcp_write_xmit" in stack.frames for stack in found if stack.direction == "tx")
