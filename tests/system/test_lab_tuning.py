@@ -33,7 +33,7 @@ def lab(client="", server="", node=""):
 def inside(lab, *argv):
     process = lab.nodes["client"].start(argv, role="look", stdout=subprocess.PIPE)
     output = process.stdout.read().decode()
-    assert process.wait(5).status == 0
+    assert process.wait(20).status == 0
     return output
 
 

@@ -131,4 +131,4 @@ def _bytes_sent(node: Node) -> int:
 
 
 def cut_the_cable(lab: Lab) -> None:
-    lab.nodes["client"].start(["ip", "link", "set", "veth0", "down"], role="cut").wait(5)
+    lab.nodes["client"].start(["ip", "link", "set", "veth0", "down"], role="cut").wait(20)

@@ -111,7 +111,7 @@ def test_a_browser_lays_it_out_within_the_window(request, tmp_path, which, width
         [*command, profile, "--dump-dom", file.as_uri()],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     ).stdout
     title = re.search(r"<title>(wide=[^<]*)</title>", dom)

@@ -65,7 +65,7 @@ def test_a_lab_with_evidence_runs_inside(guest):
     results = guest.folder / "runs"
     argv = [sys.executable, "-m", "testbed", "run", "nagle", "--state", "big-tcp"]
     argv += ["--rounds", "1", "--duration", "1", "--omit", "0", "--results", str(results)]
-    result = guest.run(argv, timeout=60)
+    result = guest.run(argv, timeout=120)
     told = f"{result.reason}\n{result.stdout.read_text()}\n{result.stderr.read_text()}"
     assert results.exists(), told
     (run,) = results.iterdir()

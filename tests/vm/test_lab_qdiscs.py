@@ -33,7 +33,7 @@ def test_netem_fq_and_fq_codel_hold_what_is_asked(guest):
             {"limit": 1024, "ecn": 1, "interval": 99_999},
         ),
     }
-    result = guest.run([sys.executable, "-c", SCRIPT, *asked], timeout=60)
+    result = guest.run([sys.executable, "-c", SCRIPT, *asked], timeout=120)
     assert result.status == 0, result.stderr.read_text()
     lines = [json.loads(line) for line in result.stdout.read_text().splitlines()]
     for (kind, options), (held_kind, held_options) in zip(asked.values(), lines, strict=True):
