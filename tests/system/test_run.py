@@ -148,7 +148,8 @@ def test_killed_in_the_middle_nothing_stays_and_resume_ends_with_the_same_schedu
     before = left_behind()
     argv = [
         sys.executable, "-m", "testbed", "run", str(patient),
-        "--state", "big-tcp", "--state", "big-tcp-nodelay", "--rounds", "2", "--duration", "1", "--omit", "0", "--results", str(tmp_path), "--seed", "9",
+        "--state", "big-tcp", "--state", "big-tcp-nodelay",
+        "--rounds", "2", "--duration", "1", "--omit", "0", "--results", str(tmp_path), "--seed", "9",
     ]  # fmt: skip
     process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait_until(lambda: list(tmp_path.glob("*/rounds.jsonl")) and len(rounds(only_folder(tmp_path))) == 2)
