@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from testbed.reports import svg
 from testbed.reports.brief import bitrates, is_long, pair_names
@@ -18,6 +19,7 @@ from testbed.reports.words import effect, in_gbit
 GBIT = 1e-9
 LEFT, RIGHT = 64, svg.WIDTH - 16
 MOST_POINTS = 2000
+MOST_REACH = 3  # of an interval beyond the effects, as a factor
 CPU_KINDS = ("user", "system", "softirq", "irq", "steal", "iowait", "idle")
 
 
@@ -61,13 +63,16 @@ def effects(report: Report) -> Iterator[Figure]:
     heading, names = pair_names(report.data, rows)
     if not many:
         heading, names = "", [f"{one.b} / {one.a}: {TITLES[one.metric]}" for one in rows]
-    ends = [end for one in rows for end in one.ci95 or ()]
+    # Of a few rounds an interval can reach a hundred times as far as any effect: it ends with the figure.
+    points = [1.0, *(one.effect or 1.0 for one in rows)]
+    least, most = min(points) / MOST_REACH, max(points) * MOST_REACH
+    intervals = [[min(max(end, least), most) for end in one.ci95 or (1.0, 1.0)] for one in rows]
     bottom = 20 + 26 * len(rows)
-    x = svg.scale([*ends, 1.0], _room(names), RIGHT)
+    x = svg.scale([*points, *chain(*intervals)], _room(names), RIGHT)
     parts = [svg.x_axis(x, 10, bottom, "ratio b/a"), svg.line(x(1), 10, x(1), bottom, "one")]
     for index, one in enumerate(rows):
         y = 26 + 26 * index
-        low, high = one.ci95 or (1.0, 1.0)
+        low, high = intervals[index]
         parts += [
             svg.words(4, y + 4, names[index]),
             svg.line(x(low), y, x(high), y, "interval"),
@@ -103,7 +108,7 @@ def over_time(report: Report) -> Iterator[Figure]:
         for one in invalid[:MOST_POINTS]
     ]
     thinned = f" One in {every} rounds is drawn." if every > 1 else ""
-    bad = f" {len(invalid)} invalid rounds are marked with a cross." if invalid else ""
+    bad = f" {len(invalid)} invalid, marked with a cross." if invalid else ""
     caption = f"{len(points)} valid rounds in order of execution.{bad}{thinned}{_drift_words(report.data)}"
     yield Figure("Throughput of each round", svg.figure("Throughput", caption, 300, *parts), caption)
 

@@ -56,13 +56,19 @@ def boots_of(run: Run, states: Mapping[str, StateRounds]) -> dict[str, BootsData
 def lost_sides(run: Run) -> Iterator[str]:
     """The comparisons that lack a side because a state was skipped, in words."""
     gone: dict[str, list[str]] = {}
+    lost: dict[str, list[str]] = {}  # kernels -> states skipped on those and measured on another
     for state, body in run.states.items():
         kernels = [name for name in run.kernels if body.get("kernel") in (None, name)]
         labels = {name: label(state, name, len(run.kernels)) for name in kernels}
         gone[state] = [name for name in kernels if labels[name] in run.skipped]
         if 0 < len(gone[state]) < len(kernels):
-            skipped = ", ".join(gone[state])
-            yield f"The comparison of {state} across kernels lost a side: it was skipped on {skipped}."
+            lost.setdefault(", ".join(gone[state]), []).append(state)
+    for skipped, states in lost.items():
+        told = ", ".join(states)
+        if len(states) == 1:
+            yield f"The comparison of {told} across kernels lost a side: it was skipped on {skipped}."
+        else:
+            yield f"The comparisons across kernels of {told} lost a side: they were skipped on {skipped}."
     for a, b in run.experiment.get("compare") or () if len(run.kernels) < 2 else ():
         skipped = " and ".join(state for state in (a, b) if gone.get(state))
         if skipped:

@@ -111,6 +111,13 @@ def test_a_state_skipped_on_one_kernel_loses_a_side_and_is_not_judged_there():
     )
 
 
+def test_states_skipped_on_the_same_kernel_are_named_in_one_sentence():
+    run = kernels_run(states=("a", "b"), skipped={f"{state}@{OLD}": "too big" for state in "ab"})
+    text = text_of(run, kernels_rounds(states=("a", "b"), only=(NEW,)))
+    assert f"The comparisons across kernels of a, b lost a side: they were skipped on {OLD}." in text
+    assert f"Skipped: a@{OLD}, b@{OLD}: too big" in text
+
+
 def test_an_asked_comparison_whose_state_was_skipped_lost_a_side():
     run = made_run({"a": made_state(), "b": made_state()}, skipped={"b": "veth.max_mtu is 65535"})
     text = text_of(run, [made_round(0, "a", 0)])
