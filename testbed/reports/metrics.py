@@ -145,16 +145,11 @@ def packets(sides: Sides) -> Figures:
         yield f"{name} packets", sum(side.sizes.values())
 
 
-def carried(sides: Sides) -> Figures:
-    """`NODE:DEVICE rx bytes`: the same in bytes."""
-    for name, side in sides.items():
-        yield f"{name} bytes", sum(map(mul, side.sizes.keys(), side.sizes.values()))
-
-
 def packet_shape(sides: Sides) -> Figures:
-    """`NODE:DEVICE rx mean_size` and `largest_size`: of the packets of the measured seconds."""
+    """`NODE:DEVICE rx bytes`, `mean_size` and `largest_size`: of the packets of the measured seconds."""
     for name, side in sides.items():
         length = sum(map(mul, side.sizes.keys(), side.sizes.values()))
+        yield f"{name} bytes", length
         yield f"{name} mean_size", length / sum(side.sizes.values())
         yield f"{name} largest_size", max(side.sizes)
 
@@ -213,7 +208,6 @@ METRICS = (
 # The same, of what each side of each device saw beside its packet sizes, which are metrics too (gather.py).
 SIDE_METRICS = (
     SideMetric("packets", packets),
-    SideMetric("bytes", carried),
     SideMetric("bytes", packet_shape),
     SideMetric("frags", frags),
 )
