@@ -10,8 +10,9 @@ from pydantic import Field
 
 from testbed.records import Run
 from testbed.reports.data import ComparisonData, Report, asked_effect
+from testbed.reports.metrics import COMPARED
 from testbed.reports.part import Part
-from testbed.reports.tables import COMPARED, TITLES
+from testbed.reports.tables import TITLES
 from testbed.reports.words import p_value, ratio_words, table, wrapped
 from testbed.stats.compare import Verdict, compare_unpaired, judged_together
 

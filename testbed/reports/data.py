@@ -17,7 +17,7 @@ from testbed.reports.explain import explained
 from testbed.reports.gather import Gathered, StateRounds, gather, in_pairs
 from testbed.reports.kernels import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.reports.lean import Line, line_of
-from testbed.reports.metrics import size_of
+from testbed.reports.metrics import COMPARED, size_of
 from testbed.reports.part import Part
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import Drift, drift, line
@@ -148,22 +148,23 @@ def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
 
 
 def report_of_lines(
-    run: Run, lines: Iterable[Line], problems: Sequence[str] = (), *, every_size: bool = True
+    run: Run, lines: Iterable[Line], problems: Sequence[str] = (), *, whole: bool = True
 ) -> Report:
     """The report of a run. `lines` is read once, and only the rounds' figures are kept.
 
-    `problems` may still grow while `lines` is read. Without `every_size` the packet sizes that carry
-    less than 1% of their side in all states have no summary of their own, unless an expectation
-    names them: a long run has thousands of those, and only json and csv tell them one by one.
+    `problems` may still grow while `lines` is read. Without `whole` only the metrics of COMPARED
+    are compared, and packet sizes that carry less than 1% of their side in all states have no summary
+    of their own, unless an expectation names them: a long run has thousands of those, and only json
+    and csv tell them one by one.
     """
     gathered = gather(lines, run)
     expected = [report_metric(one.metric) for one in asked_expectations(run)]
     # From half of what is told on: rounding shall decide nothing.
-    gathered.tell_sizes(0 if every_size else MAIN_SHARE / 2, expected)
+    gathered.tell_sizes(0 if whole else MAIN_SHARE / 2, expected)
     states = gathered.states
     summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
     pairs = compared_states(run, states)
-    comparisons = _comparisons(states, summaries, pairs, asked_effect(run))
+    comparisons = _comparisons(states, summaries, pairs, asked_effect(run), whole=whole)
     headers = state_headers(run)
     data = ReportData(
         schema=SCHEMA,
@@ -278,10 +279,13 @@ def _comparisons(
     summaries: dict[str, dict[str, MetricSummary]],
     asked: Sequence[tuple[str, str]],
     effect: float,
+    *,
+    whole: bool,
 ) -> list[ComparisonData]:
-    """Metric by metric, all asked comparisons judged together."""
+    """Metric by metric, all asked comparisons judged together. Only those of COMPARED without `whole`."""
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
-    metrics = {name: _compared_metrics(summaries[name]) for name in dict.fromkeys(chain(*asked))}
+    compared_in = _compared_metrics if whole else _shown_metrics
+    metrics = {name: compared_in(summaries[name]) for name in dict.fromkeys(chain(*asked))}
     compared: list[ComparisonData] = []
     for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
         pairs = [(a, b) for a, b in asked if metric in metrics[a] | metrics[b]]
@@ -298,6 +302,10 @@ def _compared_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
     """All metrics, but of the packet sizes only the main ones. In order, as a set that keeps it."""
     main = main_sizes(summaries)
     return dict.fromkeys(name for name in summaries if name in main or not size_of(name))
+
+
+def _shown_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
+    return dict.fromkeys(name for name in summaries if name in COMPARED)
 
 
 def _comparison(

@@ -212,6 +212,10 @@ SIDE_METRICS = (
     SideMetric("frags", frags),
 )
 
+PING_PONG = ("transactions_per_second", "latency_us.min", "latency_us.p90", "latency_us.p99")
+# What the tables of comparisons show, in that order.
+COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG)
+
 
 def sides_of(record: Round) -> Sides:
     """What each side saw in the measured seconds; rows without any packet there are left out.

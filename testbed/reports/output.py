@@ -26,8 +26,8 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "ktap": ("testbed.reports.ci", "ktap_report"),
 }
 
-# They tell each packet size, however rare.
-EVERY_SIZE = ("json", "csv")
+# They tell each packet size, however rare; json compares every metric.
+WHOLE = ("json", "csv")
 
 # What `testbed report` leaves in the run's folder, beside printing it.
 KEPT = {"text": "report.txt", "html": "report.html"}
@@ -36,10 +36,10 @@ KEPT = {"text": "report.txt", "html": "report.html"}
 def render(folder: Path, format: str) -> str:
     """The run in `folder` as `format`. InputError for an unknown format or what is no run."""
     maker = report_maker(format)
-    return maker(read_report(folder, every_size=format in EVERY_SIZE))
+    return maker(read_report(folder, whole=format in WHOLE))
 
 
-def read_report(folder: Path, *, every_size: bool = False) -> Report:
+def read_report(folder: Path, *, whole: bool = False) -> Report:
     """The report of the run in `folder`, see report_of_lines; InputError for what is no run."""
     from testbed.experiments.store import open_run
     from testbed.reports.data import report_of_lines
@@ -47,7 +47,7 @@ def read_report(folder: Path, *, every_size: bool = False) -> Report:
 
     stored = open_run(folder)
     with without_cycle_collection():
-        return report_of_lines(stored.run, stored.lines(read), stored.problems, every_size=every_size)
+        return report_of_lines(stored.run, stored.lines(read), stored.problems, whole=whole)
 
 
 @contextmanager

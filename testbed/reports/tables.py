@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from testbed.reports.data import ComparisonData, MetricSummary, ReportData, main_sizes
-from testbed.reports.metrics import size_of
+from testbed.reports.metrics import COMPARED, PING_PONG, size_of
 from testbed.reports.words import effect, in_gbit, p_value, spread
 from testbed.stats.compare import least_pairs
 
@@ -29,11 +29,9 @@ TITLES = {
     "cpu.app.system": "app CPU sys %",
     "cpu.net.softirq": "net CPU sirq %",
 }
-PING_PONG = ("transactions_per_second", "latency_us.min", "latency_us.p90", "latency_us.p99")
 # netperf's own columns, in its order; the throughput stands before them.
 CLASSIC = ("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s")
 STATE_COLUMNS = ("retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG, "fairness", *CLASSIC)
-COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG)
 
 CORE_FIELDS = ("user", "system", "idle", "iowait", "irq", "softirq")
 STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (

@@ -13,8 +13,7 @@ from testbed.experiments.store import open_run, write_run
 from testbed.reports import lean
 from testbed.reports.data import make_report
 from testbed.reports.metrics import size_of
-from testbed.reports.output import read_report, render
-from testbed.reports.text import text_report
+from testbed.reports.output import read_report, render, report_maker
 
 LEAN = [one for one in vars(lean).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
 
@@ -29,8 +28,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-def summaries_of(folder, every_size):
-    return read_report(folder, every_size=every_size).data.states["big-tcp"]
+def summaries_of(folder, whole):
+    return read_report(folder, whole=whole).data.states["big-tcp"]
 
 
 @pytest.mark.parametrize("model", LEAN, ids=lambda model: model.__name__)
@@ -51,16 +50,20 @@ def test_lean_models_have_the_names_and_defaults_of_the_records(model):
 def test_lines_and_records_give_the_same_report(folder):
     stored = open_run(folder)
     by_records = make_report(stored.run, stored.rounds()).data
-    assert read_report(folder, every_size=True).data == by_records
+    assert read_report(folder, whole=True).data == by_records
 
 
 def test_rare_sizes_have_no_summary_where_none_is_shown_and_the_rest_is_the_same(folder):
-    every, few = (summaries_of(folder, every_size) for every_size in (True, False))
+    every, few = (summaries_of(folder, whole) for whole in (True, False))
     assert few.items() <= every.items()
     dropped = [size_of(name) for name in every.keys() - few.keys()]
     assert len(dropped) > 1000
     assert all(dropped)
-    assert render(folder, "text") == text_report(read_report(folder, every_size=True))
+
+
+@pytest.mark.parametrize("format", ["text", "markdown", "table", "html", "junit"])
+def test_what_a_format_does_not_show_is_not_missing_in_it(folder, format):
+    assert render(folder, format) == report_maker(format)(read_report(folder, whole=True))
 
 
 def test_the_work_of_a_text_report_does_not_grow_with_rare_sizes(folder):
