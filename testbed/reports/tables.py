@@ -8,7 +8,7 @@ from textwrap import shorten
 
 from testbed.reports.data import ComparisonData, MetricSummary, ReportData, main_sizes
 from testbed.reports.metrics import COMPARED, PING_PONG, size_of
-from testbed.reports.words import effect, in_gbit, p_value, spread
+from testbed.reports.words import effect, in_gbit, p_value, short, spread, with_interval
 from testbed.stats.compare import least_pairs
 
 # What the tables show beside the bitrate, where a run has it. A further one is one more line.
@@ -32,6 +32,8 @@ TITLES = {
 # netperf's own columns, in its order; the throughput stands before them.
 CLASSIC = ("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s")
 STATE_COLUMNS = ("retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG, "fairness", *CLASSIC)
+# Columns with an interval; the others are read beside these, or say how it was measured.
+ESTIMATED = {"cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG}
 
 CORE_FIELDS = ("user", "system", "idle", "iowait", "irq", "softirq")
 STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (
@@ -86,7 +88,7 @@ def state_title(data: ReportData, state: str) -> str:
 
 
 def states_table(data: ReportData) -> Table | None:
-    """One row for each state: bitrate with its interval, and the figures beside it."""
+    """One row for each state: bitrate and what stands beside it, what is judged with its interval."""
     if not any("bits_per_second" in summaries for summaries in data.states.values()):
         return None
     beside = [name for name in STATE_COLUMNS if any(name in held for held in data.states.values())]
@@ -95,17 +97,16 @@ def states_table(data: ReportData) -> Table | None:
             state,
             str(data.rounds[state].valid),
             in_gbit(summaries["bits_per_second"]).split(" ±")[0] if "bits_per_second" in summaries else "",
-            *(_short(summaries[name].mean) if name in summaries else "" for name in beside),
+            *(_beside(name, summaries[name]) if name in summaries else "" for name in beside),
         ]
         for state, summaries in data.states.items()
     ]
-    header = ["state", "rounds", "Gbit/s [95% CI]", *(TITLES[name] for name in beside)]
-    return Table("States", header, rows, right=3)
+    titles = [f"{TITLES[name]} [95% CI]" if name in ESTIMATED else TITLES[name] for name in beside]
+    return Table("States", ["state", "rounds", "Gbit/s [95% CI]", *titles], rows, right=3)
 
 
-def _short(value: float) -> str:
-    """Four digits, or all of a large number."""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+def _beside(name: str, summary: MetricSummary) -> str:
+    return with_interval(summary) if name in ESTIMATED else short(summary.mean)
 
 
 def comparison_tables(data: ReportData) -> Iterator[Table]:
@@ -184,7 +185,7 @@ def state_rows(summaries: Mapping[str, MetricSummary]) -> Iterator[tuple[str, st
     for title, names in STATE_ROWS:
         held = [summaries[name].mean for name in names if name in summaries]
         if len(held) == len(names):
-            rows.setdefault("/".join(_short(round(mean, 2)) for mean in held), []).append(title)
+            rows.setdefault("/".join(short(round(mean, 2)) for mean in held), []).append(title)
     for means, titles in rows.items():
         who = [title.partition(" ")[0] for title in titles]
         yield f"{', '.join(who)} {titles[0].partition(' ')[2]}", means

@@ -11,7 +11,7 @@ from testbed.reports import brief, tables
 from testbed.reports.data import Report, ReportData
 from testbed.reports.evidence import first_stacks
 from testbed.reports.layouts import gain_grid, kernel_table
-from testbed.reports.words import ascii_only, in_gbit, table, wrapped
+from testbed.reports.words import ascii_only, folded, in_gbit, table, wrapped
 
 MOST_FUNCTIONS = 5  # of a profile; the other formats show all
 
@@ -134,7 +134,7 @@ def _stacks(data: ReportData) -> list[str]:
 
 def _table(one: tables.Table) -> list[str]:
     right = range(len(one.header) if one.right is None else one.right, len(one.header))
-    return table(one.header, one.rows, right=right)
+    return folded(one.header, one.rows, right=right)
 
 
 def _wrapped(lines: Iterable[str]) -> list[str]:

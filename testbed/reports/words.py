@@ -27,6 +27,17 @@ def spread(summary: MetricSummary, scale: float = 1.0) -> str:
     return f"{mean} [{low * scale:.2f}, {high * scale:.2f}] ±{summary.sd * scale:.2f}"
 
 
+def with_interval(summary: MetricSummary) -> str:
+    """`0.284 [0.270, 0.298]`; only the mean where one round is all there is."""
+    mean, *ends = (f"{one:#.3g}".rstrip(".") for one in (summary.mean, *(summary.ci95 or ())))
+    return f"{mean} [{', '.join(ends)}]" if ends else mean
+
+
+def short(value: float) -> str:
+    """Four digits, or all of a large number."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def ratio_words(ratio: float, interval: tuple[float, float] | None = None) -> str:
     """A ratio as a signed change with its interval, `+4.8% [+3.1%, +6.5%]`; all as factors from 3 on."""
     ends = interval or ()
@@ -58,6 +69,25 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[
         ).rstrip()
         for row in (header, *rows)
     ]
+
+
+def folded(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int = 75
+) -> list[str]:
+    """The same; columns that do not fit into `width` follow in further tables, each with the first column."""
+    columns = list(zip(header, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    parts: list[list[int]] = [[0]]
+    for i in range(1, len(columns)):
+        if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + widths[i] > width:
+            parts.append([0])
+        parts[-1].append(i)
+    lines: list[str] = []
+    for part in parts:
+        picked = [[row[i] for i in part] for row in rows]
+        places = [place for place, i in enumerate(part) if i in right]
+        lines += [*([""] if lines else []), *table([header[i] for i in part], picked, right=places)]
+    return lines
 
 
 def wrapped(text: str, width: int = 75, indent: str = "") -> list[str]:

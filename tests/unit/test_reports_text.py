@@ -3,9 +3,9 @@
 import pytest
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
-from testbed.reports.data import make_report
+from testbed.reports.data import MetricSummary, make_report
 from testbed.reports.text import ascii_report, text_report
-from testbed.reports.words import ratio_words
+from testbed.reports.words import folded, ratio_words, with_interval
 
 BIG_TCP = {"client:veth0": {"mtu": 1500, "gso_max_size": 524280}, "server:veth0": {"mtu": 1500}}
 
@@ -51,6 +51,36 @@ def test_states_and_comparisons_stand_in_tables():
 def test_prose_and_tables_are_at_most_75_columns_wide():
     for line in text_report(two_states()).splitlines():
         assert len(line) <= 75 or line.startswith(("[", "client:", "server:")), line
+
+
+def test_columns_that_do_not_fit_follow_in_a_table_of_their_own():
+    header = ["state", "a" * 40, "b" * 30, "c" * 36]
+    lines = folded(header, [["big-tcp", "1", "2", "3"]], right=(1, 2, 3))
+    assert lines == [
+        f"state    {'a' * 40}",
+        f"big-tcp  {'1':>40}",
+        "",
+        f"state    {'b' * 30}",
+        f"big-tcp  {'2':>30}",
+        "",
+        f"state    {'c' * 36}",
+        f"big-tcp  {'3':>36}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mean", "ci95", "words"),
+    [
+        (0.285, (0.2701, 0.2999), "0.285 [0.270, 0.300]"),
+        (117.26, (98.5, 136), "117 [98.5, 136]"),
+        (2.5, None, "2.50"),
+    ],
+)
+def test_a_figure_has_three_digits_and_its_interval(mean, ci95, words):
+    summary = MetricSummary(
+        unit="s/GB", n=3, mean=mean, sd=None, ci95=ci95, median=mean, mad=0, min=mean, max=mean
+    )
+    assert with_interval(summary) == words
 
 
 def test_ascii_report_has_no_other_character():
