@@ -19,6 +19,7 @@ def test_every_reference_run_is_named_in_the_readme():
 @pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
 def test_its_expectations_hold(folder):
     data = read_report(folder).data
-    assert data.problems == []
+    assert [problem for problem in data.problems if "rounds.jsonl" in problem] == []
+    assert data.invalid == []
     assert [(one.expectation, one.holds) for one in data.expectations if one.holds is not True] == []
     assert data.expectations
