@@ -313,3 +313,8 @@ class Run(Record):
     tools: dict[str, str] = Field(default_factory=dict)
     states: dict[str, dict[str, Any]] = Field(default_factory=dict, description="name -> the resolved state")
     skipped: dict[str, str] = Field(default_factory=dict, description="state -> why it was not run")
+
+
+def state_label(state: str, kernel: str, kernels: int) -> str:
+    """What a run and its reports call a state: `state@kernel` where the run has several `kernels`."""
+    return f"{state}@{kernel}" if kernels > 1 else state

@@ -14,7 +14,7 @@ from rich.text import Text
 from testbed.experiments.measure import Task
 from testbed.experiments.runner import Observer, Progress
 from testbed.experiments.schedule import StoppingRule, remaining
-from testbed.records import Round, Run
+from testbed.records import Round, Run, state_label
 
 MOST_OF_A_REASON = 100  # columns
 
@@ -94,11 +94,9 @@ class Terminal(Observer, AbstractContextManager["Terminal"]):
 
 
 def _labels(run: Run) -> list[str]:
-    """What is measured: each state, on each kernel that it may run on where there are several."""
-    if len(run.kernels) == 1:
-        return list(run.states)
+    """What is measured: each state on each kernel that it may run on."""
     return [
-        f"{name}@{kernel}"
+        state_label(name, kernel, len(run.kernels))
         for name, state in run.states.items()
         for kernel in run.kernels
         if state.get("kernel") in (None, kernel)

@@ -16,7 +16,7 @@ from testbed.experiments.place import Place, PlaceLost
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order, next_legs
 from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
-from testbed.records import Kernel, Round, Run, Status
+from testbed.records import Kernel, Round, Run, Status, state_label
 from testbed.stats.compare import half_width
 
 WARMUP_BLOCK = -1
@@ -47,12 +47,12 @@ class Progress:
     """
 
     comparisons: list[tuple[str, str]]
-    by_kernel: bool = False
+    kernels: int = 1
     figures: dict[str, dict[int, float]] = field(default_factory=dict)  # label -> block -> bits a second
     blocks: int = 0
 
     def label(self, state: str, kernel: str) -> str:
-        return f"{state}@{kernel}" if self.by_kernel else state
+        return state_label(state, kernel, self.kernels)
 
     def add(self, record: Round) -> None:
         if record.valid and not record.warmup:
@@ -104,11 +104,11 @@ class Runner:
     _number: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        kernels = list(dict.fromkeys(leg.kernel for leg in self.legs))
-        self.progress = Progress(self.resolved.comparisons(), by_kernel=len(kernels) > 1)
-        if self.progress.by_kernel:
+        kernels = list(dict.fromkeys(leg.kernel for leg in self.legs if leg.kernel is not None))
+        self.progress = Progress(self.resolved.comparisons(), len(kernels))
+        if len(kernels) > 1:
             self.progress.comparisons = [
-                (f"{state}@{kernels[0]}", f"{state}@{other}")
+                (self.progress.label(state, kernels[0]), self.progress.label(state, other))
                 for state in self.resolved.states
                 for other in kernels[1:]
             ]
@@ -144,12 +144,13 @@ class Runner:
         """The planned legs; then boots of each kernel, one more at a time, until there are enough rounds."""
         legs = list(self.legs)
         yield from legs
-        while (last := legs[-1].last) is not None and not self._enough(last + 1):
+        while (last := legs[-1].last) is not None and not self.enough(last + 1):
             more = next_legs(legs, self.rule.cap)
             yield from more
             legs += more
 
-    def _enough(self, blocks: int) -> bool:
+    def enough(self, blocks: int) -> bool:
+        """Whether to stop after `blocks` whole blocks."""
         return self.rule.enough(blocks, self.progress.half_widths())
 
     def _leg(self, leg: Leg) -> bool:
@@ -243,7 +244,7 @@ class _Bench:
     def _enough(self, blocks: int) -> bool:
         if self.leg.last is not None:
             return blocks > self.leg.last
-        return self.runner._enough(blocks)
+        return self.runner.enough(blocks)
 
     def _until_valid(self, slot: Slot, state: ResolvedState) -> None:
         """Measure the slot; again, at once, while the round is invalid and retries are left.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from testbed.experiments.expect import Expectation, Figures, judge, parse, report_metric
-from testbed.records import Run
-from testbed.reports.gather import StateRounds, in_pairs, label
+from testbed.records import Run, state_label
+from testbed.reports.gather import StateRounds, in_pairs
 from testbed.reports.part import Part
 from testbed.stats.compare import compare_pairs
 
@@ -46,7 +46,9 @@ def judged_expectations(
     kernels = dict.fromkeys(held.kernel for held in states.values())
     for kernel in kernels:
         skipped = {
-            name for name in run.states if {name, label(name, kernel, len(run.kernels))} & {*run.skipped}
+            name
+            for name in run.states
+            if {name, state_label(name, kernel, len(run.kernels))} & {*run.skipped}
         }
         wanted = [one for one in asked if not {one.state, one.over} & skipped]
         labels = {held.state: name for name, held in states.items() if held.kernel == kernel}

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from testbed.records import Round, Run
+from testbed.records import Round, Run, state_label
 from testbed.reports.evidence import Evidence
 from testbed.reports.lean import Line
 from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
@@ -189,23 +189,18 @@ class Gathered:
                 self.units.update(dict.fromkeys(held.tell(place, sizes), "packets"))
 
 
-def label(state: str, kernel: str, kernels: int) -> str:
-    """What a report calls a state: `state@kernel` in a run of several kernels."""
-    return f"{state}@{kernel}" if kernels > 1 else state
-
-
 def gather(lines: Iterable[Line], run: Run) -> Gathered:
     """Condense the rounds. States that had no round are left out, the others in the experiment's order."""
     kernels = len(run.kernels)
     states = {
-        label(state, kernel, kernels): StateRounds(state, kernel)
+        state_label(state, kernel, kernels): StateRounds(state, kernel)
         for state in run.states
         for kernel in run.kernels
     }
     gathered = Gathered(states)
     for line in lines:
         record = line.figures
-        name = label(record.state, record.kernel, kernels)
+        name = state_label(record.state, record.kernel, kernels)
         held = states.setdefault(name, StateRounds(record.state, record.kernel))
         if record.warmup:
             held.warmup += 1

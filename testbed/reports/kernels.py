@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from testbed.records import Run
-from testbed.reports.gather import StateRounds, label
+from testbed.records import Run, state_label
+from testbed.reports.gather import StateRounds
 from testbed.reports.metrics import size_of
 from testbed.reports.part import Part
 from testbed.stats.boots import boot_interval, levels
@@ -59,7 +59,7 @@ def lost_sides(run: Run) -> Iterator[str]:
     lost: dict[str, list[str]] = {}  # kernels -> states skipped on those and measured on another
     for state, body in run.states.items():
         kernels = [name for name in run.kernels if body.get("kernel") in (None, name)]
-        labels = {name: label(state, name, len(run.kernels)) for name in kernels}
+        labels = {name: state_label(state, name, len(run.kernels)) for name in kernels}
         gone[state] = [name for name in kernels if labels[name] in run.skipped]
         if 0 < len(gone[state]) < len(kernels):
             lost.setdefault(", ".join(gone[state]), []).append(state)

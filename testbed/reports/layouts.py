@@ -7,8 +7,9 @@ from ipaddress import ip_interface
 from itertools import product
 from typing import Any
 
+from testbed.records import state_label
 from testbed.reports.data import Report
-from testbed.reports.gather import StateRounds, label
+from testbed.reports.gather import StateRounds
 from testbed.reports.tables import Table
 from testbed.reports.words import table
 
@@ -88,7 +89,7 @@ def kernel_table(report: Report) -> Table | None:
         return None
     rows = []
     for state, resolved in report.run.states.items():
-        names = [label(state, kernel, len(kernels)) for kernel in kernels]
+        names = [state_label(state, kernel, len(kernels)) for kernel in kernels]
         if any(name in report.data.states for name in names):
             rows.append([state, *(_received(report, name, _receiver(resolved)) for name in names)])
     places = {_receiver(state) for state in report.run.states.values()}

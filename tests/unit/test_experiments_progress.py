@@ -37,7 +37,7 @@ def test_the_time_left_counts_the_rounds_of_every_kernel_but_not_skipped_ones(ca
     """Two states on two kernels, three rounds each, one state skipped on the second: 9 rounds of 1.4 s."""
     kernels = {name: Kernel(release=name, version="#1 SMP") for name in ("old", "new")}
     run = made_run({"a": made_state(), "b": made_state()}, kernels=kernels)
-    progress = Progress([], by_kernel=True)
+    progress = Progress([], kernels=2)
 
     def measured(state, kernel, block):
         terminal.measured(made_round(0, state, block, kernel=kernel), progress)
