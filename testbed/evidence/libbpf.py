@@ -24,6 +24,7 @@ _NO_BTF = "failed to find valid kernel BTF"
 _WARN = 0
 _ANY = 0
 _STATS_RUN_TIME = 0
+_STALE = "not in the compiled object, which is of another version; compile it with scripts/setup.sh"
 
 
 class Object:
@@ -49,7 +50,7 @@ class Object:
         """Attach `program` to what its section names, until the link is closed."""
         found = self._lib.bpf_object__find_program_by_name(self._object, program.encode())
         if not found:
-            raise TestbedError(f"BPF program {program}: not in the object")
+            raise TestbedError(f"BPF program {program}: {_STALE}")
         with _Words() as words:
             link = self._lib.bpf_program__attach(found)
             if not link:
@@ -60,7 +61,7 @@ class Object:
         """The map called `name`."""
         found = self._lib.bpf_object__find_map_by_name(self._object, name.encode())
         if not found:
-            raise TestbedError(f"BPF map {name}: not in the object")
+            raise TestbedError(f"BPF map {name}: {_STALE}")
         return Map(self._lib, found)
 
     def missed(self, program: str) -> int:
