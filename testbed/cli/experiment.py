@@ -52,7 +52,7 @@ def check(experiment: NAME) -> None:
     from testbed.experiments.resolve import load_experiment
 
     resolved = load_experiment(experiment)
-    seconds = least_seconds(resolved)
+    seconds = least_seconds(resolved.experiment.protocol, resolved.states.values())
     typer.echo(f"{experiment}: good: {len(resolved.states)} states, at least {seconds:.0f} s")
 
 

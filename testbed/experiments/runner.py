@@ -158,9 +158,15 @@ class Runner:
         with _Bench(self, leg) as bench:
             states = bench.runnable_states()
             if leg is self.legs[0]:
-                seconds = least_seconds(self.resolved) * len({leg.kernel for leg in self.legs})
+                seconds = least_seconds(self.resolved.experiment.protocol, [*states, *self._elsewhere(leg)])
                 self.observer.begun(self.writer.run, self.writer.folder, self.rule, seconds)
             return bench.warm_up(states) and bench.blocks(states)
+
+    def _elsewhere(self, leg: Leg) -> list[ResolvedState]:
+        """The states that kernels other than the leg's are to run, each once for each of them."""
+        others = {other.kernel for other in self.legs} - {leg.kernel}
+        states = self.resolved.states.values()
+        return [state for kernel in others for state in states if state.kernel in (None, kernel)]
 
 
 @dataclass
