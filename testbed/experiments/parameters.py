@@ -18,14 +18,20 @@ def filled_in(document: Document) -> Document:
     A value that is nothing but a parameter takes its type; inside other text it becomes text.
     """
     value = document.value
-    if not isinstance(value, dict) or not isinstance(value.get("parameters"), dict):
-        return document
-    known = value["parameters"]
+    known = value.get("parameters", {}) if isinstance(value, dict) else None
+    if not isinstance(known, dict):
+        return document  # a mistake that validation tells
     filled = {
         key: body if key == "parameters" else _filled(document, (key,), body, known)
         for key, body in value.items()
     }
     return replace(document, value=filled)
+
+
+def unknown(name: str, known: Mapping[str, Any]) -> str:
+    """That there is no parameter `name`, and what there is."""
+    there = f"; there are {', '.join(known)}" if known else "; the file declares none under 'parameters:'"
+    return f"no parameter '{name}'{did_you_mean(name, list(known)) or there}"
 
 
 def _filled(document: Document, key: Key, value: Any, known: Mapping[str, Any]) -> Any:
@@ -39,8 +45,7 @@ def _filled(document: Document, key: Key, value: Any, known: Mapping[str, Any]) 
     def look_up(match: re.Match[str]) -> Any:
         name = match[1] or match[2]
         if name not in known:
-            hint = did_you_mean(name, list(known)) or f"; there are {', '.join(known)}"
-            raise document.error(key, f"no parameter '{name}'{hint}")
+            raise document.error(key, unknown(name, known))
         return known[name]
 
     whole = _NAME.fullmatch(value)

@@ -15,7 +15,7 @@ import yaml
 from testbed import yamlfile
 from testbed.errors import InputError
 from testbed.experiments.expect import parse, place_of
-from testbed.experiments.parameters import filled_in
+from testbed.experiments.parameters import filled_in, unknown
 from testbed.experiments.spec import Experiment, Variation
 from testbed.topology.loading import find_topology, load_topology
 from testbed.topology.settings import Settings
@@ -136,6 +136,7 @@ def load_experiment(name: str, *, overrides: Sequence[Override] = (), states: Se
     path = find_experiment(name)
     document = yamlfile.load(path)
     for tree, origin in overrides if isinstance(document.value, dict) else ():
+        _check_parameters(path, document.value.get("parameters") or {}, tree, origin)
         document.value.update(merge(document.value, tree))
         document.origins.update(dict.fromkeys(_leaves(tree), origin))
     document = filled_in(document)
@@ -149,6 +150,13 @@ def load_experiment(name: str, *, overrides: Sequence[Override] = (), states: Se
     resolved = {state: _resolve(document, state, steps) for state, steps in wanted.items()}
     _check_expectations(document, experiment, resolved)
     return Resolved(path.stem, experiment, resolved, document)
+
+
+def _check_parameters(path: Path, known: Any, tree: Mapping[str, Any], origin: str) -> None:
+    """InputError for an override of a parameter that the file does not declare: it would change nothing."""
+    for name in tree.get("parameters", {}):
+        if isinstance(known, dict) and name not in known:
+            raise InputError(f"{origin}: {path}: {unknown(name, known)}")
 
 
 def _leaves(tree: Mapping[str, Any], above: yamlfile.Key = ()) -> Iterator[yamlfile.Key]:

@@ -162,6 +162,12 @@ class Protocol(Model):
         60, ge=0, description="seconds to wait at most, before the first round, for noise below its limits"
     )
 
+    @model_validator(mode="after")
+    def _cap_beyond_rounds(self) -> Protocol:
+        if "cap" in self.model_fields_set and self.target is not None and self.cap < self.rounds:
+            raise mistake(f"cap {self.cap} is less than rounds {self.rounds}", "cap")
+        return self
+
 
 class Experiment(Variation):
     """An experiment file."""

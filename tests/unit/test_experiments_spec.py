@@ -128,8 +128,11 @@ def test_cpus_and_fractions():
 
 def test_rounds_that_fit_into_a_budget(load):
     resolved = load("states: {a: {}, b: {}}\nprotocol: {rounds: 3}\n")
-    assert block_seconds(resolved) == pytest.approx(2 * 3.5)
-    assert least_seconds(resolved) == pytest.approx(3.5 + 3 * 7)
+    a, b = resolved.states.values()
+    assert block_seconds([a, b]) == pytest.approx(2 * 3.5)
+    assert least_seconds(resolved.experiment.protocol, [a, b]) == pytest.approx(3.5 + 3 * 7)
+    assert least_seconds(resolved.experiment.protocol, [b]) == pytest.approx(3.5 + 3 * 3.5)  # a was skipped
+    assert least_seconds(resolved.experiment.protocol, []) == 0
     assert blocks_within(resolved, 60) == 8
     with pytest.raises(InputError, match=r"--budget 5s: one round of each state takes 10 s"):
         blocks_within(resolved, 5)
@@ -202,3 +205,32 @@ def test_a_parameter_stands_for_its_value_and_can_be_overridden(load):
 def test_a_parameter_that_is_not_declared_is_told_with_its_line(load):
     with pytest.raises(InputError, match=r":4: no parameter 'mtuu', did you mean 'mtu'"):
         load("parameters: {mtu: 1500}\nsettings: {'*:veth0': {mtu: $mtuu}}\n")
+
+
+@pytest.mark.parametrize(
+    ("section", "override", "words"),
+    [
+        (
+            "parameters: {size: 500K}",
+            "parameters.sise=1M",
+            r"--set parameters.sise=1M: .*did you mean 'size'",
+        ),
+        ("", "parameters.size=1M", r"no parameter 'size'; the file declares none under 'parameters:'"),
+    ],
+)
+def test_an_override_of_a_parameter_that_is_not_declared_is_refused(load, section, override, words):
+    with pytest.raises(InputError, match=words):
+        load(f"{section}\n", overrides=[parse_override(override)])
+
+
+@pytest.mark.parametrize("section", ["", "parameters: {}\n"])
+def test_a_parameter_of_a_file_that_declares_none_is_told(load, section):
+    with pytest.raises(InputError, match=r"no parameter 'mtu'; the file declares none"):
+        load(f"{section}settings: {{'*:veth0': {{mtu: $mtu}}}}\n")
+
+
+def test_a_cap_below_the_rounds_is_refused():
+    with pytest.raises(InputError, match="cap 3 is less than rounds 5"):
+        load_experiment(
+            "nagle", overrides=[parse_override("protocol.rounds=5"), parse_override("protocol.cap=3")]
+        )
