@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -44,13 +45,20 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
-    except OSError as error:
-        sys.exit(_fail(f"{error.filename or 'output'}: {error.strerror or error}", 1))
     except Exception as error:  # the last place that can make one line of it
         if os.environ.get("TESTBED_TRACEBACK"):
             raise
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
-        sys.exit(_fail(f"a defect of testbed: {what} (TESTBED_TRACEBACK=1 shows where)", 1))
+        sys.exit(_fail(_words(error), 1))
+
+
+def _words(error: Exception) -> str:
+    """A file that cannot be used and a full disk are nobody's defect; what else ends here is ours."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        return f"output: {error.strerror}"
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"a defect of testbed: {what} (TESTBED_TRACEBACK=1 shows where)"
 
 
 def _fail(message: str, status: int, shown: str = "") -> int:
