@@ -58,6 +58,7 @@ def _udmabuf() -> Found:
 
 def _hugepages() -> Found:
     """Huge pages of 2 MB: whether the kernel has them, and how many are free without reserving more."""
+    # hugepages_keeper.py has the folder too; importing testbed.workloads takes seconds in a guest.
     free = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     if not free.exists():
         return {"hugepages": False}, "kernel option CONFIG_HUGETLBFS"
