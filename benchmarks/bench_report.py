@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 
 from made_many import many_lines, many_run  # type: ignore[import-not-found]
 
-from testbed.experiments.store import ROUNDS, write_run
+from testbed.records.store import ROUNDS, write_run
 
 LIMIT_S, LIMIT_MB = 5.0, 300.0
 FORMATS = ("text", "html", "json", "csv")

@@ -21,7 +21,7 @@ from testbed.experiments.measure import Task, measure
 from testbed.experiments.resolve import load_experiment
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
-from testbed.records import Round
+from testbed.records.model import Round
 
 EXPERIMENT = """
 topology: veth-pair

@@ -14,7 +14,7 @@ from rich.text import Text
 from testbed.experiments.measure import Task
 from testbed.experiments.runner import Observer, Progress
 from testbed.experiments.schedule import StoppingRule, remaining
-from testbed.records import Round, Run, state_label
+from testbed.records.model import Round, Run, state_label
 
 MOST_OF_A_REASON = 100  # columns
 

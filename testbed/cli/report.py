@@ -35,7 +35,7 @@ def report(
     Needs no root, and nothing but the run's folder. Text is printed and kept
     there as report.txt; HTML is written there as report.html.
     """
-    from testbed.experiments.store import find_run, results_folder
+    from testbed.records.store import find_run, results_folder
     from testbed.reports.output import KEPT, render
 
     folder = find_run(run, results_folder(results))
@@ -63,7 +63,7 @@ def compare(
     What differs between the runs comes first. The comparison is unpaired: for a
     paired one measure both in one run, with --kernel.
     """
-    from testbed.experiments.store import find_run, results_folder
+    from testbed.records.store import find_run, results_folder
     from testbed.reports.across import compare_runs, compare_text
     from testbed.reports.output import read_report
 
@@ -87,8 +87,8 @@ def export(
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
 ) -> None:
     """Pack a run into one file, for `testbed reproduce` elsewhere. Prints the file's name."""
-    from testbed.experiments.store import find_run, open_run, results_folder
-    from testbed.reports.archive import export_run
+    from testbed.records.bundle import export_run
+    from testbed.records.store import find_run, open_run, results_folder
 
     folder = find_run(run, results_folder(results))
     open_run(folder)  # refuses what is no run
@@ -106,9 +106,9 @@ def reproduce(
     Says what differs here first. Effects are judged (agrees, disagrees, cannot
     tell), absolute figures are only shown. Exit status 0 when every effect agrees.
     """
-    from testbed.experiments.store import find_run, results_folder
     from testbed.privilege import need_root
-    from testbed.reports.archive import unpacked
+    from testbed.records.bundle import unpacked
+    from testbed.records.store import find_run, results_folder
 
     need_root("reproduce", "`report` and `compare` work without")
     folder = results_folder(results)
@@ -125,7 +125,7 @@ def _reproduce(original: Path, results: Path) -> int:
     from testbed.cli.run import booted_kernels, stop_on_signals
     from testbed.experiments.carry_out import carry_out, kernels_of
     from testbed.experiments.runner import rebuild
-    from testbed.experiments.store import open_run
+    from testbed.records.store import open_run
     from testbed.reports.across import reproduced, reproduced_text
     from testbed.reports.output import read_report
 

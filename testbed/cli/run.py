@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from testbed.experiments.carry_out import Ended
     from testbed.experiments.resolve import Override, Resolved
     from testbed.experiments.runner import Stop
-    from testbed.experiments.store import StoredRun
+    from testbed.records.store import StoredRun
 
 # The section of the experiment file that an option goes into.
 SECTIONS = {
@@ -73,8 +73,8 @@ def run(
     """
     from testbed.cli.progress import Terminal
     from testbed.experiments.carry_out import carry_out, kernels_of
-    from testbed.experiments.store import find_run, open_run, results_folder
     from testbed.privilege import need_root
+    from testbed.records.store import find_run, open_run, results_folder
 
     need_root("run", "`testbed experiment show|check`, `plan`, `check`, `graph` and `report` work without")
     folder = results_folder(results)

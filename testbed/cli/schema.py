@@ -23,8 +23,8 @@ class Subject(StrEnum):
 
 
 MODELS = {
-    Subject.run: "testbed.records:Run",
-    Subject.round: "testbed.records:Round",
+    Subject.run: "testbed.records.model:Run",
+    Subject.round: "testbed.records.model:Round",
     Subject.report: "testbed.reports.data:ReportData",
     Subject.topology: "testbed.topology.spec:Topology",
     Subject.experiment: "testbed.experiments.spec:Experiment",

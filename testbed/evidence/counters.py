@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.records import Counters, PacketSize
+from testbed.records.model import Counters, PacketSize
 
 ETHERNET_HEADER = 14
 # Ethernet, IPv4 and UDP; and a tunnel over IPv6 with options.

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from testbed import __version__
-from testbed.records import Kernel, Machine
+from testbed.records.model import Kernel, Machine
 
 _CPU = Path("/sys/devices/system/cpu")
 

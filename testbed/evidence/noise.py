@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from testbed.evidence.processes import Task, family, tasks
-from testbed.records import Noise
+from testbed.records.model import Noise
 from testbed.topology.lab import Lab
 
 _PRESSURE = Path("/proc/pressure/cpu")

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.errors import TestbedError
 from testbed.evidence.counters import compare, difference
 from testbed.evidence.sizes import SizeKey, Sizes, SizeSource
-from testbed.records import Counters, PacketSize, PacketSizesMeta
+from testbed.records.model import Counters, PacketSize, PacketSizesMeta
 from testbed.topology.lab import Lab, LabDevice
 
 _ATTEMPTS = 50

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from testbed.evidence.perf import Perf, functions
-from testbed.records import Profile
+from testbed.records.model import Profile
 from testbed.topology.lab import Lab
 
 _MOST = 60  # functions kept

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.evidence.perf import Perf, Sample, samples
 from testbed.evidence.spec import parse_condition
-from testbed.records import Stack
+from testbed.records.model import Stack
 from testbed.topology.lab import Lab
 
 _MOST = 5  # stacks kept for each device and direction

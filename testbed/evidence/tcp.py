@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.evidence.inet_diag import TcpSocket, TcpSockets
 from testbed.evidence.sampling import Sampler
-from testbed.records import Tcp, TcpSample
+from testbed.records.model import Tcp, TcpSample
 from testbed.topology.lab import Lab
 
 _SAMPLED = frozenset(TcpSample.model_fields)

@@ -17,8 +17,8 @@ from testbed.experiments.resolve import Resolved
 from testbed.experiments.runner import Observer, Runner, Stop, new_run, reopen
 from testbed.experiments.schedule import Leg, legs
 from testbed.experiments.spec import Protocol
-from testbed.experiments.store import StoredRun
-from testbed.records import Kernel, Status
+from testbed.records.model import Kernel, Status
+from testbed.records.store import StoredRun
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from testbed.evidence.spec import CollectSpec
 from testbed.experiments.measure import Task, measure, try_state
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
-from testbed.records import Kernel, Round
+from testbed.records.model import Kernel, Round
 
 
 class PlaceLost(TestbedError):

@@ -22,7 +22,7 @@ from testbed.experiments.place import Here, PlaceLost
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
-from testbed.records import Kernel, Round
+from testbed.records.model import Kernel, Round
 
 _ERRORS: dict[str, type[TestbedError]] = {
     kind.__name__: kind for kind in (TestbedError, InputError, MissingCapability)

@@ -15,8 +15,8 @@ from testbed.experiments.measure import Task
 from testbed.experiments.place import Place, PlaceLost
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order, next_legs
-from testbed.experiments.store import ROUNDS, RunWriter, StoredRun, now, run_id
-from testbed.records import Kernel, Round, Run, Status, state_label
+from testbed.records.model import Kernel, Round, Run, Status, state_label
+from testbed.records.store import ROUNDS, RunWriter, StoredRun, now, run_id
 from testbed.stats.compare import half_width
 
 WARMUP_BLOCK = -1

@@ -16,7 +16,7 @@ from testbed.experiments.spec import NoiseLimits
 from testbed.kernels.agent import Channel, GuestLost
 from testbed.kernels.store import BuiltKernel
 from testbed.kernels.vm import Vm
-from testbed.records import Kernel, Round
+from testbed.records.model import Kernel, Round
 
 
 class VmPlace:

@@ -15,7 +15,7 @@ from pathlib import Path
 from testbed.errors import InputError, MissingCapability
 from testbed.kernels.outcome import SeriesDoesNotApply
 from testbed.kernels.tree import Tree, git, run_git
-from testbed.records import Patch
+from testbed.records.model import Patch
 
 RANGE = re.compile(r"(?P<first>[^\s.][^\s]*?)\.\.(?P<last>[^\s]*)")
 MESSAGE_ID = re.compile(r"(?:https?://\S+/)?(?P<id>[^\s/@]+@[^\s/@]+)/?")

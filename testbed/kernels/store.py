@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.errors import InputError, TestbedError
-from testbed.records import Kernel, Patch
+from testbed.records.model import Kernel, Patch
 from testbed.yamlfile import did_you_mean
 
 RECORD = "kernel.json"

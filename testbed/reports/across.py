@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from testbed.records import Run
+from testbed.records.model import Run
 from testbed.reports.data import ComparisonData, Report, asked_effect
 from testbed.reports.metrics import COMPARED
 from testbed.reports.part import Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from testbed.records import Round, Run
+from testbed.records.model import Round, Run
 
 # Options of a workload that the method paragraph, not the state's line, tells.
 _TOLD_BY_METHOD = {"tool", "from", "to", "family", "duration", "omit", "congestion"}

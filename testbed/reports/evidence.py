@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.records import Profile, Stack
-from testbed.reports import lean
+from testbed.records import decode
+from testbed.records.model import Profile, Stack
 
 _Where = tuple[str, str, tuple[str, ...]]  # device, direction, frames
 
@@ -24,7 +24,7 @@ class Evidence:
     shares: dict[str, float] = field(default_factory=dict)
     rules: dict[str, None] = field(default_factory=dict)
 
-    def add(self, record: lean.Round) -> None:
+    def add(self, record: decode.Round) -> None:
         for one in record.stacks:
             where = one.device, one.direction, tuple(one.frames)
             self.samples[where] += one.samples

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from testbed.experiments.expect import Expectation, Figures, judge, parse, report_metric
-from testbed.records import Run, state_label
+from testbed.records.model import Run, state_label
 from testbed.reports.gather import StateRounds, in_pairs
 from testbed.reports.part import Part
 from testbed.stats.compare import compare_pairs

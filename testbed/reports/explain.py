@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.records import Round
+from testbed.records.model import Round
 from testbed.reports.metrics import size_of
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12

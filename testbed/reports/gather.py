@@ -8,9 +8,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from testbed.records import Round, Run, state_label
+from testbed.records.decode import Line
+from testbed.records.model import Round, Run, state_label
 from testbed.reports.evidence import Evidence
-from testbed.reports.lean import Line
 from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from testbed.records import Run, state_label
+from testbed.records.model import Run, state_label
 from testbed.reports.gather import StateRounds
 from testbed.reports.metrics import size_of
 from testbed.reports.part import Part

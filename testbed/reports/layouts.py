@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 from itertools import product
 from typing import Any
 
-from testbed.records import state_label
+from testbed.records.model import state_label
 from testbed.reports.data import Report
 from testbed.reports.gather import StateRounds
 from testbed.reports.tables import Table

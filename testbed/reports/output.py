@@ -41,9 +41,9 @@ def render(folder: Path, format: str) -> str:
 
 def read_report(folder: Path, *, whole: bool = False) -> Report:
     """The report of the run in `folder`, see report_of_lines; InputError for what is no run."""
-    from testbed.experiments.store import open_run
+    from testbed.records.decode import read
+    from testbed.records.store import open_run
     from testbed.reports.data import report_of_lines
-    from testbed.reports.lean import read
 
     stored = open_run(folder)
     with without_cycle_collection():

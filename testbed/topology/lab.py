@@ -20,7 +20,7 @@ from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
-from testbed.records import Counters
+from testbed.records.model import Counters
 from testbed.slowness import scaled
 from testbed.topology.comparison import Row, compare
 from testbed.topology.execution import Execution

@@ -16,7 +16,7 @@ from typing import IO, Self
 import psutil
 
 from testbed.nodes.node import Ended, Node, Process
-from testbed.records import ProcessUse
+from testbed.records.model import ProcessUse
 from testbed.slowness import scaled
 
 _POLL_S = 0.002  # between two looks at something that tells nobody when it changes

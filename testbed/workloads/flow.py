@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from testbed.errors import InputError, TestbedError
-from testbed.records import Workload
+from testbed.records.model import Workload
 from testbed.slowness import scaled
 from testbed.topology.lab import Lab
 from testbed.workloads import when_told as when_told_worker

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
-from testbed.records import Workload
+from testbed.records.model import Workload
 from testbed.topology.lab import Lab
 from testbed.workloads import iperf3_worker
 from testbed.workloads.flow import Flow, FlowTool

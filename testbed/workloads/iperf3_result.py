@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.records import FlowFigures, Tuple, Udp, Workload
+from testbed.records.model import FlowFigures, Tuple, Udp, Workload
 from testbed.workloads.flow import Reading, json_object
 
 _Part = Mapping[str, Any]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
-from testbed.records import Workload
+from testbed.records.model import Workload
 from testbed.topology.lab import Lab
 from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
 from testbed.workloads.kperf_result import read

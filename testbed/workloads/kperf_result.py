@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from testbed.records import CoreUse, Tcp, Workload
+from testbed.records.model import CoreUse, Tcp, Workload
 from testbed.workloads.flow import Reading
 
 _RATE = re.compile(r"\b(Tx|Rx)\s*(\d+\.\d+) Gbps \((\d+) bytes in (\d+) usec\)")

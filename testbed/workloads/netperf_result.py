@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from testbed.records import Sockets, Workload
+from testbed.records.model import Sockets, Workload
 from testbed.workloads.flow import Reading
 from testbed.workloads.netperf_options import LATENCY, RECEIVES, SENDS, NetperfOptions, keys_of
 

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from testbed.records import ProcessUse, Workload
+from testbed.records.model import ProcessUse, Workload
 from testbed.topology.lab import Lab
 
 

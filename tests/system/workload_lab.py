@@ -13,7 +13,7 @@ from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
 from testbed.nodes.node import Node
-from testbed.records import Round
+from testbed.records.model import Round
 from testbed.topology.lab import Lab, open_lab
 from testbed.topology.loading import load_topology
 from testbed.workloads import TOOLS, parse_options

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from testbed.records import Kernel, Machine, PacketSize, PacketSizesMeta, Round, Run, Workload
+from testbed.records.model import Kernel, Machine, PacketSize, PacketSizesMeta, Round, Run, Workload
 
 KERNEL = "6.18.5"
 VETH = {"client:veth0": {"mtu": 1500, "gso_max_size": 524280}, "server:veth0": {"mtu": 1500}}

@@ -2,7 +2,7 @@
 
 from made_rounds import made_round, made_run, made_state, packets
 
-from testbed.records import Kernel
+from testbed.records.model import Kernel
 from testbed.reports.data import Report, make_report
 
 KERNELS = ("6.18.5", "7.3.4")

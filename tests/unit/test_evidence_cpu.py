@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.evidence.cpu import busiest_softirq, irq_time, mean, use
-from testbed.records import CoreUse
+from testbed.records.model import CoreUse
 
 ZERO = dict.fromkeys(
     ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"), 0.0

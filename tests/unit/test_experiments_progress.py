@@ -7,7 +7,7 @@ from made_rounds import made_round, made_run, made_state
 from testbed.cli.progress import Terminal
 from testbed.experiments.runner import Progress
 from testbed.experiments.schedule import StoppingRule
-from testbed.records import Kernel
+from testbed.records.model import Kernel
 
 
 def printed(capsys, record):

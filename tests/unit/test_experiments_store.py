@@ -10,8 +10,8 @@ import time
 import pytest
 
 from testbed.errors import InputError, TestbedError
-from testbed.experiments.store import RunWriter, find_run, open_run
-from testbed.records import Round, Run
+from testbed.records.model import Round, Run
+from testbed.records.store import RunWriter, find_run, open_run
 
 
 def a_run(**fields):

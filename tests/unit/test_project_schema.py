@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from testbed.cli import app, main
 from testbed.cli.schema import Subject
-from testbed.records import Round, Run
+from testbed.records.model import Round, Run
 
 
 def printed(subject):

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from testbed.cli import app
 from testbed.errors import InputError
-from testbed.experiments.store import RunWriter
-from testbed.records import Kernel, Machine
+from testbed.records.bundle import unpacked
+from testbed.records.model import Kernel, Machine
+from testbed.records.store import RunWriter
 from testbed.reports.across import agreement, compare_runs, compare_text, differences, reproduced
-from testbed.reports.archive import unpacked
 from testbed.reports.data import make_report
 from testbed.reports.text import command_lines
 from testbed.stats.compare import compare_pairs

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from testbed.cli import app
 from testbed.errors import InputError
-from testbed.experiments.store import RunWriter
+from testbed.records.store import RunWriter
 
 
 @pytest.fixture

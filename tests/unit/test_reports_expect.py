@@ -7,7 +7,7 @@ from made_many import many_lines, many_run
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
 from testbed.experiments.expect import parse, report_metric
-from testbed.records import Kernel, Round
+from testbed.records.model import Kernel, Round
 from testbed.reports.data import make_report, report_data
 from testbed.reports.metrics import size_of
 from testbed.reports.text import text_report

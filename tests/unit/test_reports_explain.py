@@ -3,7 +3,7 @@
 import pytest
 from made_rounds import made_round, made_run, made_state, packets
 
-from testbed.records import Tcp, Tuple, Workload
+from testbed.records.model import Tcp, Tuple, Workload
 from testbed.reports.data import report_data
 from testbed.reports.explain import Flow, explain, explained, flow_of
 

@@ -3,7 +3,7 @@
 import pytest
 from made_rounds import made_round, made_run, made_state, packets, sample_with
 
-from testbed.records import Kernel
+from testbed.records.model import Kernel
 from testbed.reports.data import make_report
 from testbed.reports.html import html_report
 from testbed.reports.markdown import markdown_report

@@ -2,7 +2,7 @@
 
 from made_rounds import made_round, made_run, made_state, packets
 
-from testbed.records import CoreUse, Cpu, Tcp, Workload
+from testbed.records.model import CoreUse, Cpu, Tcp, Workload
 from testbed.reports.data import make_report
 from testbed.reports.layouts import before_after, gain_grid, sender_fields, table_report
 

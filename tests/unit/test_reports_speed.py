@@ -8,14 +8,14 @@ import pytest
 from made_many import many_lines, many_run
 from made_nagle import nagle_run
 
-from testbed import records
-from testbed.experiments.store import open_run, write_run
-from testbed.reports import lean
+from testbed.records import decode
+from testbed.records import model as record_models
+from testbed.records.store import open_run, write_run
 from testbed.reports.data import make_report
 from testbed.reports.metrics import size_of
 from testbed.reports.output import read_report, render, report_maker
 
-LEAN = [one for one in vars(lean).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+LEAN = [one for one in vars(decode).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def summaries_of(folder, whole):
 
 @pytest.mark.parametrize("model", LEAN, ids=lambda model: model.__name__)
 def test_lean_models_have_the_names_and_defaults_of_the_records(model):
-    record = getattr(records, model.__name__)
+    record = getattr(record_models, model.__name__)
     for one in msgspec.structs.fields(model):
         known = record.model_fields[one.encode_name]
         assert one.required == known.is_required(), one.name
@@ -92,7 +92,7 @@ def test_lines_are_read_for_their_figures_in_a_third_of_the_time_of_whole_record
         began = time.process_time()
         deque(stored.rounds(), maxlen=0)
         whole = time.process_time()
-        deque(stored.lines(lean.read), maxlen=0)
+        deque(stored.lines(decode.read), maxlen=0)
         return (time.process_time() - whole) / (whole - began)
 
     assert min(ratio() for _ in range(3)) < 0.33

@@ -21,7 +21,7 @@ from typing import IO, Any, TypeVar
 from pydantic import ValidationError
 
 from testbed.errors import InputError, TestbedError
-from testbed.records import SCHEMA, Round, Run, Status
+from testbed.records.model import SCHEMA, Round, Run, Status
 
 RUN = "run.json"
 ROUNDS = "rounds.jsonl"

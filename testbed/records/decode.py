@@ -1,6 +1,6 @@
 """Lines of rounds.jsonl read for their figures only, ten times as fast as whole records.
 
-The models here are those of records.py with the fields that metrics read, under the
+The models here are those of model.py with the fields that metrics read, under the
 same names. msgspec decodes a line of 18 KB into them in a tenth of the time that
 pydantic takes for the whole record, and a quarter of what the json module takes
 (110, 1000 and 450 us on a busy machine). What a report needs of the rest, it reads
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from testbed import records
 from testbed.errors import InputError
+from testbed.records import model
 
 
 class PacketSize(msgspec.Struct, gc=False):
@@ -137,10 +137,10 @@ class Line(NamedTuple):
     figures: Round
     text: bytes
 
-    def whole(self) -> records.Round:
+    def whole(self) -> model.Round:
         """The whole record. InputError where a part that has no figures is not as it should be."""
         try:
-            return records.Round.model_validate_json(self.text)
+            return model.Round.model_validate_json(self.text)
         except ValueError as error:
             number, first = self.figures.round, str(error).splitlines()[1]
             raise InputError(f"round {number} of the run: not a round's record: {first}") from None
@@ -157,6 +157,6 @@ def read(line: bytes) -> Line:
         raise ValueError(str(error)) from None
 
 
-def line_of(record: records.Round) -> Line:
+def line_of(record: model.Round) -> Line:
     """The same, of a record."""
     return read(record.model_dump_json().encode())
