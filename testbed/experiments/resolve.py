@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import yaml
 
 from testbed import yamlfile
+from testbed.devices.settings import Settings
 from testbed.errors import InputError
 from testbed.experiments.expect import parse, place_of
 from testbed.experiments.parameters import filled_in, unknown
 from testbed.experiments.spec import Experiment, Variation
 from testbed.topology.loading import find_topology, load_topology
-from testbed.topology.settings import Settings
 from testbed.topology.spec import Topology
 from testbed.workloads import parse_options
 from testbed.workloads.tool import Options

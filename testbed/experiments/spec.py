@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from testbed.capabilities import parse_requirement
+from testbed.devices.settings import Settings
 from testbed.evidence.spec import CollectSpec
 from testbed.experiments.expect import parse
-from testbed.topology.settings import Settings
 from testbed.yamlfile import mistake
 
 

@@ -7,12 +7,12 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from testbed.devices.settings import LINK_SETTINGS
 from testbed.errors import InputError, TestbedError
 from testbed.netlink import message
 from testbed.netlink.channel import Channel
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import own_namespace
-from testbed.topology.settings import LINK_SETTINGS
 from testbed.yamlfile import did_you_mean
 
 RESTORED = [name for name in LINK_SETTINGS if name in message.LINK_U32]

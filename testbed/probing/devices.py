@@ -106,7 +106,7 @@ def _tso_max_size(channel: Channel) -> int:
 
 
 def _kernel_option(name: str) -> str:
-    from testbed.links import KINDS  # imports much, and is asked only where a kind is missing
+    from testbed.devices.links import KINDS  # imports much, and is asked only where a kind is missing
 
     return KINDS[name].kernel_option
 

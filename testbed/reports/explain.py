@@ -231,7 +231,7 @@ def _tunnels(topology: Mapping[str, Any]) -> Iterator[int]:
     devices = [device for node in topology.get("nodes", {}).values() for device in node["devices"].values()]
     if not any(device.get("kind") not in (None, "veth") for device in devices):
         return
-    from testbed.links import KINDS
+    from testbed.devices.links import KINDS
 
     outer = set()
     for device in devices:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from testbed import yamlfile
+from testbed.devices.settings import Settings
 from testbed.errors import InputError
-from testbed.topology.settings import Settings
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, dict[str, Any]]:

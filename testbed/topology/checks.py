@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.links import KINDS
-from testbed.links.kind import End
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End
 from testbed.topology.spec import Topology, below, device_name
 from testbed.yamlfile import Key, did_you_mean
 

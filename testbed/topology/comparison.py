@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.links.kind import End
+from testbed.devices.links.kind import End
+from testbed.devices.settings import AT_CREATION, LINK_SETTINGS, Settings
 from testbed.topology.held import Held, differences
-from testbed.topology.settings import AT_CREATION, LINK_SETTINGS, Settings
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from testbed.links.kind import End
-from testbed.topology.settings import AT_CREATION, Settings
+from testbed.devices.links.kind import End
+from testbed.devices.settings import AT_CREATION, Settings
 from testbed.topology.spec import Placed, Topology
 
 

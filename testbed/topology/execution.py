@@ -10,17 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from testbed.errors import InputError, TestbedError
-from testbed.links.kind import End
-from testbed.netlink import message, qdisc
-from testbed.netlink.channel import Refusal
-from testbed.netlink.ethtool import long_names
-from testbed.netlink.linkdata import link_data
-from testbed.netlink.message import Request
-from testbed.netlink.tun import attach_tap
-from testbed.nodes import pump
-from testbed.nodes.namespace import NamespaceNode, write_sysctl
-from testbed.topology.operations import (
+from testbed.devices.links.kind import End
+from testbed.devices.operations import (
     AddAddress,
     AddForwarding,
     AddNeighbour,
@@ -41,6 +32,15 @@ from testbed.topology.operations import (
     SetUp,
     TakeDevice,
 )
+from testbed.errors import InputError, TestbedError
+from testbed.netlink import message, qdisc
+from testbed.netlink.channel import Refusal
+from testbed.netlink.ethtool import long_names
+from testbed.netlink.linkdata import link_data
+from testbed.netlink.message import Request
+from testbed.netlink.tun import attach_tap
+from testbed.nodes import pump
+from testbed.nodes.namespace import NamespaceNode, write_sysctl
 from testbed.topology.refusals import explain
 from testbed.topology.spec import Topology
 

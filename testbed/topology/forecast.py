@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End, IPAddress
 from testbed.errors import InputError
-from testbed.links import KINDS
-from testbed.links.kind import End, IPAddress
 from testbed.netlink.routing import route_to
 from testbed.nodes.namespace import read_sysctl
 from testbed.topology.held import Held

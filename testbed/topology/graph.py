@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.links import KINDS
-from testbed.links.kind import End
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End
 from testbed.topology.spec import Placed, Topology
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.devices.settings import Settings
 from testbed.netlink import message
 from testbed.netlink.ethtool import SHORT_NAMES, Feature, long_names
 from testbed.netlink.qdisc import HeldQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
 from testbed.records.model import Counters
-from testbed.topology.settings import Settings
 
 IF_OPER_UNKNOWN, IF_OPER_UP = 0, 6
 

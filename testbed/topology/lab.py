@@ -12,9 +12,11 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End
+from testbed.devices.operations import AddAddress, Operation, Pump, SetSysctl
+from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.links import KINDS
-from testbed.links.kind import End
 from testbed.netlink import message
 from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
@@ -27,9 +29,7 @@ from testbed.topology.execution import Execution
 from testbed.topology.held import Difference, Held, differences, read_counters, read_held
 from testbed.topology.held_node import node_differences
 from testbed.topology.loading import load_topology
-from testbed.topology.operations import AddAddress, Operation, Pump, SetSysctl
 from testbed.topology.plan import plan, plan_change
-from testbed.topology.settings import Settings
 from testbed.topology.spec import Placed, Topology
 from testbed.yamlfile import did_you_mean
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
+from testbed.devices.operations import Operation, SetLink
 from testbed.errors import InputError, TestbedError
 from testbed.netlink import message
 from testbed.netlink.channel import Channel
@@ -24,7 +25,6 @@ from testbed.nodes.process import end_marked
 from testbed.topology.difference import Changes, changes
 from testbed.topology.journal import Journal, check_name, forget_journal, journalled, locked, read_journal
 from testbed.topology.lab import Lab, build
-from testbed.topology.operations import Operation, SetLink
 from testbed.topology.plan import plan
 from testbed.topology.spec import Topology
 from testbed.yamlfile import did_you_mean

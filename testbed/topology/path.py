@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.capabilities import version_key
-from testbed.links.kind import ETHERNET_HEADER, End
+from testbed.devices.links.kind import ETHERNET_HEADER, End
 from testbed.topology.walk import Step
 
 IP_HEADERS = {4: 20, 6: 40}

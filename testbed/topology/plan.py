@@ -19,11 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from testbed.errors import InputError
-from testbed.links import KINDS
-from testbed.links.kind import End, Link
-from testbed.topology.checks import check
-from testbed.topology.operations import (
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End, Link
+from testbed.devices.operations import (
     AddAddress,
     AddNeighbour,
     AddRoute,
@@ -39,7 +37,9 @@ from testbed.topology.operations import (
     SetThreaded,
     SetUp,
 )
-from testbed.topology.settings import AT_CREATION, Settings
+from testbed.devices.settings import AT_CREATION, Settings
+from testbed.errors import InputError
+from testbed.topology.checks import check
 from testbed.topology.spec import Placed, Topology, below
 
 

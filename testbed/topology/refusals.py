@@ -6,13 +6,13 @@ import errno
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End
+from testbed.devices.operations import CreateLink, Operation, SetQdisc
+from testbed.devices.qdisc import KERNEL_OPTIONS
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.links import KINDS
-from testbed.links.kind import End
 from testbed.netlink.channel import Refusal
 from testbed.netlink.message import IFLA_MAX_MTU, IFLA_TSO_MAX_SIZE, Link
-from testbed.topology.operations import CreateLink, Operation, SetQdisc
-from testbed.topology.qdisc import KERNEL_OPTIONS
 from testbed.topology.spec import Topology
 
 GSO_MAX_SIZE = 8 * 65535  # include/linux/netdevice.h

@@ -23,10 +23,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import Device, End
+from testbed.devices.settings import U32, Mac, Settings
 from testbed.errors import InputError
-from testbed.links import KINDS
-from testbed.links.kind import Device, End
-from testbed.topology.settings import U32, Mac, Settings
 from testbed.yamlfile import Document, Key, did_you_mean
 
 IFNAMSIZ = 15

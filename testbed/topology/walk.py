@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from testbed.devices.links import KINDS
+from testbed.devices.links.kind import End, IPAddress, Tunnel
 from testbed.errors import TestbedError
-from testbed.links import KINDS
-from testbed.links.kind import End, IPAddress, Tunnel
 from testbed.topology.spec import Topology
 
 MAX_NODES = 32

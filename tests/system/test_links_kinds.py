@@ -3,12 +3,12 @@
 import pytest
 from reach import reaches
 
+from testbed.devices.links import KINDS
+from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability
-from testbed.links import KINDS
 from testbed.probing import find
 from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology, parse_topology
-from testbed.topology.settings import Settings
 
 BIG = {
     "gso_max_size": 524280,

@@ -12,13 +12,13 @@ import psutil
 import pytest
 from reach import reaches
 
+from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.cpu import CpuUse
 from testbed.netlink.message import delete_link, set_link
 from testbed.nodes import pump
 from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology, parse_topology
-from testbed.topology.settings import Settings
 
 ALONE = """nodes:
   switch: {devices: {tap0: {kind: tap, to: "guest:eth0", addresses: [10.1.0.1/24, fd01::1/64]}}}

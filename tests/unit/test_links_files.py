@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from testbed.devices.links import KINDS
 from testbed.errors import InputError
-from testbed.links import KINDS
 from testbed.topology.loading import load_topology, parse_topology, shipped_topologies
 from testbed.topology.plan import plan
 

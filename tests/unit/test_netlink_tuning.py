@@ -3,9 +3,9 @@
 import pytest
 from pydantic import BaseModel
 
+from testbed.devices.qdisc import Qdisc
 from testbed.netlink import message, qdisc
 from testbed.netlink.sysfs import format_mask, parse_mask
-from testbed.topology.qdisc import Qdisc
 
 
 class Holder(BaseModel):

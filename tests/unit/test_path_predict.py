@@ -4,9 +4,9 @@ from ipaddress import ip_address
 
 import pytest
 
+from testbed.devices.links.kind import End
 from testbed.errors import TestbedError
 from testbed.experiments.path_check import judge
-from testbed.links.kind import End
 from testbed.topology.loading import load_topology
 from testbed.topology.path import (
     BOUNDED_GSO,

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from testbed import probing
-from testbed.links import KINDS
+from testbed.devices.links import KINDS
 from testbed.probing.devices import LINK_FINDERS, largest
 
 
@@ -58,7 +58,8 @@ def test_probing_imports_nothing_large():
     """In an emulated guest importing pydantic takes 5 s, and pyroute2 8 s."""
     program = (
         "import sys; from testbed import probing; probing.find(['kernel', 'hugepages', 'bpf', 'cubic']); "
-        "print([name for name in ('pydantic', 'pyroute2', 'testbed.links', 'psutil') if name in sys.modules])"
+        "large = ('pydantic', 'pyroute2', 'testbed.devices.links', 'psutil'); "
+        "print([name for name in large if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

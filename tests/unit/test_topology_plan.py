@@ -1,10 +1,10 @@
 """The order of operations: one place, one test for each rule."""
 
-from testbed.links.kind import End
+from testbed.devices.links.kind import End
+from testbed.devices.operations import AddRoute, CreateLink, MakeNode, SetLink, SetSysctl, SetUp
+from testbed.devices.settings import Settings
 from testbed.topology.loading import parse_topology
-from testbed.topology.operations import AddRoute, CreateLink, MakeNode, SetLink, SetSysctl, SetUp
 from testbed.topology.plan import plan, plan_change
-from testbed.topology.settings import Settings
 
 ROUTER = """nodes:
   client:

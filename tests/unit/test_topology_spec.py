@@ -2,10 +2,10 @@
 
 import pytest
 
+from testbed.devices.links.kind import End
+from testbed.devices.settings import Settings
 from testbed.errors import InputError
-from testbed.links.kind import End
 from testbed.topology.loading import find_topology, load_topology, parse_topology, shipped_topologies
-from testbed.topology.settings import Settings
 
 PAIR = """nodes:
   client:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from testbed.topology.qdisc import Qdisc
+from testbed.devices.qdisc import Qdisc
 
 Cpus = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
 Queues = Annotated[int, Field(strict=True, ge=1, le=4096)]

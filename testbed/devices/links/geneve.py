@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.links.kind import Link, LinkKind, Tunnel
-from testbed.links.tunnel import (
+from testbed.devices.links.kind import Link, LinkKind, Tunnel
+from testbed.devices.links.tunnel import (
     Address,
     Port,
     TunnelSettings,
@@ -16,7 +16,7 @@ from testbed.links.tunnel import (
     outer_checksum,
     over,
 )
-from testbed.topology.operations import CreateLink, Operation
+from testbed.devices.operations import CreateLink, Operation
 
 ATTRIBUTES = {
     "id": "IFLA_GENEVE_ID",

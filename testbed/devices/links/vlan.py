@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from testbed.links.kind import Link, LinkKind
-from testbed.topology.operations import CreateLink, Operation, Reference
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.operations import CreateLink, Operation, Reference
+from testbed.devices.settings import Settings
 
 PROTOCOLS = {"802.1Q": 0x8100, "802.1ad": 0x88A8}
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.links.kind import EndField, Link, LinkKind
+from testbed.devices.links.kind import EndField, Link, LinkKind
+from testbed.devices.operations import Call, Operation, Pump
+from testbed.devices.settings import Settings
 from testbed.netlink.tun import make_tap
-from testbed.topology.operations import Call, Operation, Pump
-from testbed.topology.settings import Settings
 
 
 class TapConfig(Settings):

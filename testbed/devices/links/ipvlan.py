@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.links.kind import Link, LinkKind
-from testbed.topology.operations import CreateLink, Operation, Reference
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.operations import CreateLink, Operation, Reference
+from testbed.devices.settings import Settings
 
 # enum ipvlan_mode and IPVLAN_F_* in include/uapi/linux/if_link.h
 MODES = {"l2": 0, "l3": 1, "l3s": 2}

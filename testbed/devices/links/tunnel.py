@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from testbed.links.kind import IPAddress, Tunnel
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import IPAddress, Tunnel
+from testbed.devices.settings import Settings
 
 UDP_HEADER, TUNNEL_HEADER = 8, 8  # vxlan's header and geneve's without options are of one size
 IP_HEADERS = {4: 20, 6: 40}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from testbed.links.kind import Link, LinkKind
-from testbed.topology.operations import Operation, TakeDevice
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.operations import Operation, TakeDevice
+from testbed.devices.settings import Settings
 
 
 class PhysicalConfig(Settings):

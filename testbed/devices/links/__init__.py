@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.links import (
+from testbed.devices.links import (
     bridge,
     dummy,
     geneve,
@@ -15,7 +15,7 @@ from testbed.links import (
     vlan,
     vxlan,
 )
-from testbed.links.kind import LinkKind
+from testbed.devices.links.kind import LinkKind
 
 KINDS: dict[str, LinkKind] = {
     module.KIND.name: module.KIND

@@ -41,8 +41,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from testbed.topology.operations import Operation
-from testbed.topology.settings import Settings
+from testbed.devices.operations import Operation
+from testbed.devices.settings import Settings
 
 IPAddress = IPv4Address | IPv6Address
 ETHERNET_HEADER = 14

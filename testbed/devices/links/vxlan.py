@@ -12,8 +12,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from testbed.links.kind import IPAddress, Link, LinkKind, Tunnel
-from testbed.links.tunnel import (
+from testbed.devices.links.kind import IPAddress, Link, LinkKind, Tunnel
+from testbed.devices.links.tunnel import (
     Address,
     Port,
     TunnelSettings,
@@ -22,8 +22,8 @@ from testbed.links.tunnel import (
     outer_checksum,
     over,
 )
-from testbed.topology.operations import AddForwarding, CreateLink, Operation, Reference
-from testbed.topology.settings import Mac
+from testbed.devices.operations import AddForwarding, CreateLink, Operation, Reference
+from testbed.devices.settings import Mac
 from testbed.yamlfile import mistake
 
 ATTRIBUTES = {

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.links.kind import Link, LinkKind
-from testbed.topology.operations import CreateLink, Operation, Reference
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.operations import CreateLink, Operation, Reference
+from testbed.devices.settings import Settings
 
 # enum macvlan_mode in include/uapi/linux/if_link.h
 MODES = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.links.kind import EndField, Link, LinkKind
-from testbed.topology.operations import CreateLink, Operation, Peer
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import EndField, Link, LinkKind
+from testbed.devices.operations import CreateLink, Operation, Peer
+from testbed.devices.settings import Settings
 
 # enum netkit_mode in include/uapi/linux/if_link.h
 MODES = {"l2": 0, "l3": 1}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from testbed.links.kind import Link, LinkKind
-from testbed.topology.operations import CreateLink, Operation
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.operations import CreateLink, Operation
+from testbed.devices.settings import Settings
 
 
 class DummyConfig(Settings):

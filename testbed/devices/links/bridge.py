@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from testbed.links.kind import Link, LinkKind
-from testbed.topology.operations import CreateLink, Operation
-from testbed.topology.settings import Settings
+from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.operations import CreateLink, Operation
+from testbed.devices.settings import Settings
 
 
 class BridgeConfig(Settings):
