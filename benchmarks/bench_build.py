@@ -26,11 +26,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from testbed.lab import named
+from testbed.lab.lab import open_lab
 from testbed.netlink import message
 from testbed.nodes.namespace import NamespaceNode
 from testbed.stats.summary import t_interval
-from testbed.topology import ownership
-from testbed.topology.lab import open_lab
 from testbed.topology.loading import parse_topology
 from testbed.topology.spec import Topology
 
@@ -131,9 +131,9 @@ def timed_lab(name: str, topology: Topology) -> dict[str, float]:
 
 def timed_up(topology: Topology) -> dict[str, float]:
     start = time.perf_counter()
-    ownership.bring_up(topology, NAME, "")
+    named.bring_up(topology, NAME, "")
     built = time.perf_counter()
-    ownership.take_down(NAME)
+    named.take_down(NAME)
     wait_until_gone()
     return {"up": built - start, "down": time.perf_counter() - built}
 

@@ -53,7 +53,7 @@ from testbed.evidence.processes import descendants, in_namespaces, tasks
 from testbed.evidence.sampling import INTERVAL_S, SEARCH_EVERY, Sampler
 from testbed.evidence.sizes import SizeSource
 from testbed.evidence.spec import CollectorName, CollectSpec
-from testbed.topology.lab import Lab, open_lab
+from testbed.lab.lab import Lab, open_lab
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks, Outcome
 

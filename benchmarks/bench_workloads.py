@@ -32,9 +32,9 @@ from pathlib import Path
 import psutil
 
 from testbed.errors import TestbedError
+from testbed.lab.lab import Lab, open_lab
 from testbed.nodes.node import Ended, Process
 from testbed.stats.compare import Comparison, compare_pairs
-from testbed.topology.lab import Lab, open_lab
 from testbed.topology.spec import Topology
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.iperf3 import Iperf3Options

@@ -33,8 +33,8 @@ def watch(
 ) -> None:
     """Show rates and packet sizes of every device, live, until Ctrl-C."""
     from testbed.evidence.live import looks
+    from testbed.lab.named import attached
     from testbed.privilege import need_root
-    from testbed.topology.ownership import attached
 
     need_root("watch", WITHOUT_ROOT)
     with attached(lab) as live, closing(_source(collector)) as source, suppress(KeyboardInterrupt):
@@ -54,8 +54,8 @@ def sizes(
     import json as json_
 
     from testbed.evidence.live import looks
+    from testbed.lab.named import attached
     from testbed.privilege import need_root
-    from testbed.topology.ownership import attached
 
     need_root("sizes", WITHOUT_ROOT)
     duration = _seconds(seconds)

@@ -38,9 +38,9 @@ def up(
     Again with the same file there is nothing to do; with a changed file the
     difference is applied, or the reason told why that needs --rebuild.
     """
+    from testbed.lab.named import bring_up
     from testbed.privilege import need_root
     from testbed.topology.loading import find_topology, load_topology
-    from testbed.topology.ownership import bring_up
 
     need_root("up", WITHOUT_ROOT)
     path = find_topology(topology)
@@ -60,9 +60,9 @@ def down(
     every: Annotated[bool, typer.Option("--all", help="Every lab on this machine.")] = False,
 ) -> None:
     """Remove labs, half-built ones too. Only what carries the lab's mark is removed."""
+    from testbed.lab.named import labs as existing
+    from testbed.lab.named import take_down
     from testbed.privilege import need_root
-    from testbed.topology.ownership import labs as existing
-    from testbed.topology.ownership import take_down
 
     need_root("down", WITHOUT_ROOT)
     if every == bool(labs):
@@ -76,8 +76,8 @@ def ls(json: Json = False) -> None:
     """List the labs on this machine, those that a killed `up` left half-built too."""
     import json as json_
 
+    from testbed.lab.named import labs as existing
     from testbed.privilege import need_root
-    from testbed.topology.ownership import labs as existing
 
     need_root("ls", WITHOUT_ROOT)
     found = existing()
@@ -94,9 +94,9 @@ def show(lab: LabName, json: Json = False) -> None:
     import json as json_
     from dataclasses import asdict
 
+    from testbed.lab.drift import as_text
+    from testbed.lab.named import attached
     from testbed.privilege import need_root
-    from testbed.topology.comparison import as_text
-    from testbed.topology.ownership import attached
 
     need_root("show", WITHOUT_ROOT)
     with attached(_name(lab)) as live:
@@ -116,9 +116,9 @@ def set_(
     ],
 ) -> None:
     """Change devices of a lab that is up, in the right order, and read every value back."""
+    from testbed.lab.named import attached
     from testbed.privilege import need_root
     from testbed.topology.assignment import parse_assignments
-    from testbed.topology.ownership import attached
 
     need_root("set", WITHOUT_ROOT)
     changes = parse_assignments(settings)
@@ -141,10 +141,10 @@ def shell(lab: LabName, node: Annotated[str, typer.Argument(help="A node of the 
 
 
 def _become(lab: str, node: str, command: list[str], env: dict[str, str]) -> None:
-    from testbed.nodes.inside import become
+    from testbed.lab.named import attached
+    from testbed.nodes.enter import become
     from testbed.nodes.process import MARK
     from testbed.privilege import need_root
-    from testbed.topology.ownership import attached
     from testbed.yamlfile import did_you_mean
 
     need_root("exec", WITHOUT_ROOT)

@@ -44,9 +44,9 @@ def path(
     Brings the topology up unnamed and reads limits, features and routes back.
     Exit status 1 when --verify finds a hop that disagrees.
     """
+    from testbed.lab.lab import open_lab
     from testbed.privilege import need_root
     from testbed.topology.forecast import forecast
-    from testbed.topology.lab import open_lab
     from testbed.topology.loading import load_topology
 
     need_root("path", "`plan`, `check` and `graph` work without")
@@ -110,7 +110,7 @@ def _traits(declared: list[str]) -> Traits:
 def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
     """The topology with --set's values on top. The later wins."""
     from testbed.experiments.resolve import parse_override
-    from testbed.topology.lab import settings_of
+    from testbed.lab.lab import settings_of
 
     for change in changes:
         given: dict[str, Any] = parse_override(change).tree.get("overrides", {}).get("settings", {})

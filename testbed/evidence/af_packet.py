@@ -20,7 +20,7 @@ from contextlib import suppress
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.sizes import SizeKey, Sizes
-from testbed.topology.lab import Lab, LabDevice
+from testbed.lab.lab import Lab, LabDevice
 
 # linux/if_packet.h, linux/virtio_net.h
 _ETH_P_ALL = 3

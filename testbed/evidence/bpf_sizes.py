@@ -13,7 +13,7 @@ from testbed.evidence.libbpf import Link, Map, Object
 from testbed.evidence.sizes import SizeKey, Sizes
 
 if TYPE_CHECKING:
-    from testbed.topology.lab import Lab
+    from testbed.lab.lab import Lab
 
 PROGRAMS = ("receive", "transmit", "take_back")
 KEY = struct.Struct("=QQQ")  # struct size_key

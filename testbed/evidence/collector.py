@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from testbed.topology.lab import Lab
+from testbed.lab.lab import Lab
 
 
 class Collector(Protocol):

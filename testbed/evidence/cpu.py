@@ -13,8 +13,8 @@ import psutil
 from testbed.evidence.machine import kernel_config
 from testbed.evidence.processes import descendants, in_namespaces, processors
 from testbed.evidence.sampling import Sampler
+from testbed.lab.lab import Lab
 from testbed.records.model import CoreUse, Cpu, ProcessUse
-from testbed.topology.lab import Lab
 
 Times = Mapping[str, float]
 

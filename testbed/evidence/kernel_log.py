@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.errors import MissingCapability
 from testbed.evidence.kernel_log_rules import findings, judge
-from testbed.topology.lab import Lab
+from testbed.lab.lab import Lab
 
 # Worth a line in the record beside what the rules find, though the round stands.
 NOTED = r"\b(veth|vxlan|geneve|bridge|br|bond|vlan|tun|tap|eth|TCP|UDP|IPv[46]|netdev|skb|neighbour)\d*\b"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from testbed.evidence.counters import difference
 from testbed.evidence.packet_sizes import by_place, records
 from testbed.evidence.sizes import SizeSource
+from testbed.lab.lab import Lab
 from testbed.records.model import PacketSize
-from testbed.topology.lab import Lab
 
 _BAR = 24
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from testbed.evidence.af_packet import PacketSocketSizes
 from testbed.evidence.bpf_sizes import BpfSizes
 from testbed.evidence.sizes import Sizes
-from testbed.topology.lab import Lab, LabDevice
+from testbed.lab.lab import Lab, LabDevice
 
 TAKE_OVER_RECEIVED = {"vlan", "macvlan", "ipvlan", "bond", "team"}
 

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 
 from testbed.evidence.processes import Task, family, tasks
+from testbed.lab.lab import Lab
 from testbed.records.model import Noise
-from testbed.topology.lab import Lab
 
 _PRESSURE = Path("/proc/pressure/cpu")
 _LOOK_S = 1.0

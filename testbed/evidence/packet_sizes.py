@@ -10,8 +10,8 @@ from typing import Any
 from testbed.errors import TestbedError
 from testbed.evidence.counters import compare, difference
 from testbed.evidence.sizes import SizeKey, Sizes, SizeSource
+from testbed.lab.lab import Lab, LabDevice
 from testbed.records.model import Counters, PacketSize, PacketSizesMeta
-from testbed.topology.lab import Lab, LabDevice
 
 _ATTEMPTS = 50
 Place = tuple[int, int]  # namespace inode, ifindex

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.errors import MissingCapability, TestbedError
+from testbed.lab.lab import Lab
 from testbed.nodes.node import Process
 from testbed.slowness import scaled
-from testbed.topology.lab import Lab
 
 _BEGIN_S = scaled(20.0)
 _END_S = scaled(30.0)

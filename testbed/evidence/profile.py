@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from testbed.evidence.perf import Perf, functions
+from testbed.lab.lab import Lab
 from testbed.records.model import Profile
-from testbed.topology.lab import Lab
 
 _MOST = 60  # functions kept
 _HERTZ = "499"  # not a divisor of the tick's

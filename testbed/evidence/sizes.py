@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from testbed.topology.lab import Lab
+    from testbed.lab.lab import Lab
 
 
 class SizeKey(NamedTuple):

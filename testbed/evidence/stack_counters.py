@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from testbed.lab.lab import Lab
 from testbed.records.model import Softnet
-from testbed.topology.lab import Lab
 
 # Of some 300 counters those that tell of loss, pressure and retransmission; the names are the kernel's.
 KEPT = {

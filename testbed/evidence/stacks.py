@@ -8,8 +8,8 @@ from typing import Any
 
 from testbed.evidence.perf import Perf, Sample, samples
 from testbed.evidence.spec import parse_condition
+from testbed.lab.lab import Lab
 from testbed.records.model import Stack
-from testbed.topology.lab import Lab
 
 _MOST = 5  # stacks kept for each device and direction
 _ETHERNET_HEADER = 14

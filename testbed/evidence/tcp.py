@@ -8,8 +8,8 @@ from typing import Any
 
 from testbed.evidence.inet_diag import TcpSocket, TcpSockets
 from testbed.evidence.sampling import Sampler
+from testbed.lab.lab import Lab
 from testbed.records.model import Tcp, TcpSample
-from testbed.topology.lab import Lab
 
 _SAMPLED = frozenset(TcpSample.model_fields)
 _Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port

@@ -15,9 +15,9 @@ from testbed.evidence.collector import Collector
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
+from testbed.lab.lab import Lab, open_lab
 from testbed.records.model import Cpu, Round
 from testbed.records.store import now
-from testbed.topology.lab import Lab, open_lab
 from testbed.workloads import TOOLS
 from testbed.workloads.tool import Hooks, Outcome
 

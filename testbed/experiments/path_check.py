@@ -11,8 +11,8 @@ from testbed.errors import TestbedError
 from testbed.evidence.collector import Collector
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.spec import CollectSpec
+from testbed.lab.lab import Lab
 from testbed.records.model import PacketSize
-from testbed.topology.lab import Lab
 from testbed.topology.path import LEGACY_MAX_SIZE, Hop
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks

@@ -7,10 +7,10 @@ from ipaddress import ip_address
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End, IPAddress
 from testbed.errors import InputError
+from testbed.lab.lab import Lab
+from testbed.lab.read_back import Held
 from testbed.netlink.routing import route_to
 from testbed.nodes.namespace import read_sysctl
-from testbed.topology.held import Held
-from testbed.topology.lab import Lab
 from testbed.topology.path import LEGACY_MAX_SIZE, Hop, Limits, Traits, predict
 from testbed.topology.walk import Step, Way, walk
 

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from testbed.errors import InputError, TestbedError
+from testbed.lab.lab import Lab
 from testbed.records.model import Workload
 from testbed.slowness import scaled
-from testbed.topology.lab import Lab
 from testbed.workloads import when_told as when_told_worker
 from testbed.workloads.crew import Crew, Member
 from testbed.workloads.listening import listens

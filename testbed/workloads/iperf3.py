@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
+from testbed.lab.lab import Lab
 from testbed.records.model import Workload
-from testbed.topology.lab import Lab
 from testbed.workloads import iperf3_worker
 from testbed.workloads.flow import Flow, FlowTool
 from testbed.workloads.iperf3_result import read

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
+from testbed.lab.lab import Lab
 from testbed.records.model import Workload
-from testbed.topology.lab import Lab
 from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
 from testbed.workloads.kperf_result import read
 from testbed.workloads.tool import Options

@@ -9,8 +9,8 @@ from typing import Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from testbed.lab.lab import Lab
 from testbed.records.model import ProcessUse, Workload
-from testbed.topology.lab import Lab
 
 
 class Options(BaseModel):

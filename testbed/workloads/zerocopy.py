@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from testbed.errors import MissingCapability
+from testbed.lab.lab import Lab
 from testbed.records.model import Tuple, Workload, Zerocopy
-from testbed.topology.lab import Lab
 from testbed.workloads import hugepages_keeper, zerocopy_worker
 from testbed.workloads.flow import Flow, FlowTool, Reading, json_object
 from testbed.workloads.tool import Options

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.cli.evidence import sizes
 from testbed.errors import InputError
-from testbed.topology.ownership import attached
+from testbed.lab.named import attached
 
 pytestmark = pytest.mark.requires("bpf")
 LAB = f"evidence-{os.getpid()}"

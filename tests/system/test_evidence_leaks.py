@@ -9,7 +9,7 @@ import pytest
 
 from testbed.evidence.bpf_sizes import BpfSizes
 from testbed.evidence.leaks import leaked_since, take
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 
 
 def test_closed_lab_and_ended_process_leave_nothing():

@@ -21,7 +21,7 @@ from testbed.evidence.collectors import collectors_for, size_source
 from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.spec import CollectSpec
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 
 pytestmark = pytest.mark.requires("bpf")
 

@@ -16,7 +16,7 @@ from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.noise import noise, read, wait_for_quiet
 from testbed.evidence.processes import descendants, family, tasks
 from testbed.evidence.spec import CollectSpec
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 
 SERVE = """
 import socket

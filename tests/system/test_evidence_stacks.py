@@ -13,7 +13,7 @@ from testbed.evidence import perf
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.spec import CollectSpec
 from testbed.evidence.stacks import PacketStacks
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 from testbed.topology.loading import parse_topology
 
 # perf tells devices by their names alone: one that nobody else has.

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from testbed.errors import InputError, MissingCapability
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 from testbed.topology.loading import parse_topology
 
 PAIR = """nodes:

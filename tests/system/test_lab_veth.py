@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import InputError, MissingCapability
+from testbed.lab.lab import open_lab
 from testbed.netlink import message
 from testbed.netlink.channel import Channel
 from testbed.nodes.namespace import NamespaceNode
-from testbed.topology.lab import open_lab
 from testbed.topology.loading import parse_topology
 
 PAIR = """nodes:
@@ -144,7 +144,7 @@ def test_a_call_runs_inside_and_comes_back(lab):
 
 def test_nothing_survives_sigkill():
     script = (
-        "from testbed.topology.lab import open_lab\n"
+        "from testbed.lab.lab import open_lab\n"
         "lab = open_lab('veth-pair')\n"
         "p = lab.nodes['client'].start(['sleep', '1000'], role='x')\n"
         "print(p.pid, flush=True)\n"

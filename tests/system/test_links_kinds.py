@@ -6,8 +6,8 @@ from reach import reaches
 from testbed.devices.links import KINDS
 from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability
+from testbed.lab.lab import open_lab
 from testbed.probing import find
-from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology, parse_topology
 
 BIG = {

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from testbed.errors import InputError, TestbedError
+from testbed.lab.lab import open_lab
 from testbed.netlink.namespaces import entered, new_namespace
-from testbed.topology.lab import open_lab
 from testbed.topology.loading import parse_topology
 
 NODE = "nodes:\n  client:\n    devices:\n      nic0: {{kind: physical, {}}}\n"

@@ -10,8 +10,8 @@ from testbed.cli import main
 from testbed.cli.path import changed
 from testbed.evidence.machine import kernel_config
 from testbed.experiments.path_check import check_path, judge, observe
+from testbed.lab.lab import open_lab
 from testbed.topology.forecast import forecast
-from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology
 from testbed.topology.path import traits_of
 

@@ -15,9 +15,9 @@ from reach import reaches
 from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.cpu import CpuUse
+from testbed.lab.lab import open_lab
 from testbed.netlink.message import delete_link, set_link
 from testbed.nodes import pump
-from testbed.topology.lab import open_lab
 from testbed.topology.loading import load_topology, parse_topology
 
 ALONE = """nodes:
@@ -124,7 +124,7 @@ def test_it_ends_with_its_lab():
 
 def test_it_dies_with_a_killed_parent():
     code = (
-        "import sys, time; from testbed.topology.lab import open_lab\n"
+        "import sys, time; from testbed.lab.lab import open_lab\n"
         "lab = open_lab('bridge-tap'); print(lab.nodes['guest'].processes[0].pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testbed.topology.ownership import labs
+from testbed.lab.named import labs
 
 pytestmark = pytest.mark.requires("root", "veth", "iperf3", "bpf")
 

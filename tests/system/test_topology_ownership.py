@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import InputError, TestbedError
-from testbed.topology import journal, ownership
+from testbed.lab import journal, named
 from testbed.topology.loading import parse_topology
 
 PAIR = """nodes:
@@ -30,16 +30,16 @@ def name():
     """A lab's name that no other test run uses; whatever the test leaves is removed."""
     name = f"t{os.getpid()}"
     yield name
-    if any(lab.name == name for lab in ownership.labs()):
-        ownership.take_down(name)
+    if any(lab.name == name for lab in named.labs()):
+        named.take_down(name)
 
 
 def up(name, text=PAIR, **options):
-    return ownership.bring_up(parse_topology(text, "pair.yaml"), name, "/nowhere/pair.yaml", **options)
+    return named.bring_up(parse_topology(text, "pair.yaml"), name, "/nowhere/pair.yaml", **options)
 
 
 def found(name):
-    return next((lab for lab in ownership.labs() if lab.name == name), None)
+    return next((lab for lab in named.labs() if lab.name == name), None)
 
 
 def ip(*words):
@@ -61,10 +61,10 @@ def test_ip_netns_finds_the_nodes_and_every_device_carries_the_mark(name):
 def test_the_same_file_again_is_nothing_to_do_even_after_a_live_change(name):
     up(name)
     assert up(name) == "unchanged"
-    with ownership.attached(name, change=True) as lab:
+    with named.attached(name, change=True) as lab:
         lab.set({"client:veth0": {"gso_max_size": 70000}})
     assert up(name) == "unchanged"
-    with ownership.attached(name) as lab:
+    with named.attached(name) as lab:
         assert lab.held()["client:veth0"]["gso_max_size"] == 70000
         assert lab.drift() == {}
 
@@ -73,7 +73,7 @@ def test_a_changed_file_is_applied_live(name):
     up(name)
     changed = PAIR.replace("mtu: 1500", "mtu: 9000, features: {tso: off}").replace("10.1.0.2", "10.7.0.2")
     assert up(name, changed) == "changed"
-    with ownership.attached(name) as lab:
+    with named.attached(name) as lab:
         held = lab.held()
     assert held["client:veth0"]["mtu"] == 9000
     assert held["client:veth0"]["features"]["tx-tcp-segmentation"] is False
@@ -97,7 +97,7 @@ def test_drift_is_seen_and_taken_back_by_up(name):
     drifted = [(row["device"], row["setting"], row["held"]) for row in shown if row["drift"]]
     assert drifted == [("client:veth0", "mtu", 1400)]
     assert up(name) == "changed"
-    with ownership.attached(name) as lab:
+    with named.attached(name) as lab:
         assert lab.held()["client:veth0"]["mtu"] == 1500
 
 
@@ -106,7 +106,7 @@ def test_down_leaves_what_has_the_name_but_not_the_mark(name):
     foreign = f"tb-{name}-foreign"
     ip("netns", "add", foreign)
     try:
-        ownership.take_down(name)
+        named.take_down(name)
         assert Path("/run/netns", foreign).exists()
         assert not Path(f"/run/netns/tb-{name}-client").exists()
         assert found(name) is None
@@ -119,7 +119,7 @@ def test_a_lab_whose_file_and_journal_are_gone_is_found_by_its_marks(name):
     journal.forget_journal(name)
     lab = found(name)
     assert (lab.status, set(lab.nodes)) == ("leftover", {"client", "server"})
-    ownership.take_down(name)
+    named.take_down(name)
     assert found(name) is None
 
 
@@ -138,12 +138,12 @@ def test_an_up_killed_half_way_leaves_what_down_removes(name, sends):
         f"    if next(sent) == {sends}: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return send(self, *messages)\n"
         "Channel.send = send_or_die\n"
-        f"ownership.bring_up(parse_topology({many!r}), {name!r}, '')\n"
+        f"named.bring_up(parse_topology({many!r}), {name!r}, '')\n"
     )
     program = subprocess.run([sys.executable, "-c", script], check=False)
     assert program.returncode == -signal.SIGKILL
     assert found(name).status == "half-built"
-    ownership.take_down(name)
+    named.take_down(name)
     assert found(name) is None
     assert not list(Path("/run/netns").glob(f"tb-{name}-*"))
     assert not list(Path("/run/testbed").glob(f"{name}.*"))
@@ -168,7 +168,7 @@ def test_a_lock_file_that_nobody_holds_is_no_lock(name):
     with path.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         path.unlink()  # as its last holder does between somebody's open and flock
-        ownership.take_down(name)
+        named.take_down(name)
 
 
 def test_an_up_that_fails_leaves_nothing(name):

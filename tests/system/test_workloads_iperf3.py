@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from workload_lab import processes_in, run
 
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks
 

@@ -12,7 +12,7 @@ from workload_lab import run, state_of
 
 from testbed.errors import MissingCapability
 from testbed.experiments.measure import try_state
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks
 

@@ -5,7 +5,7 @@ import struct
 from testbed.evidence.bpf_sizes import KEY, PLACE, decode, in_hash, in_places, unpack_key
 from testbed.evidence.packet_sizes import records
 from testbed.evidence.sizes import SizeKey
-from testbed.topology.lab import LabDevice
+from testbed.lab.lab import LabDevice
 
 CLIENT = LabDevice("client", "veth0", "veth", 2)
 DEVICES = {(4026532387, 2): CLIENT}

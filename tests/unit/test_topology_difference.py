@@ -3,8 +3,8 @@
 import pytest
 
 from testbed.errors import InputError
+from testbed.lab.changes import changes
 from testbed.topology.assignment import parse_assignments
-from testbed.topology.difference import changes
 from testbed.topology.loading import parse_topology
 
 PAIR = """nodes:

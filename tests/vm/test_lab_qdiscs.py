@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import json, sys
-from testbed.topology.lab import open_lab
+from testbed.lab.lab import open_lab
 from testbed.topology.loading import parse_topology
 TEXT = "nodes: {client: {devices: {veth0: {kind: veth, peer: 'server:veth0', qdisc: %s}}}, server: {}}"
 for line in sys.argv[1:]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.devices.links.kind import End
 from testbed.devices.settings import AT_CREATION, LINK_SETTINGS, Settings
-from testbed.topology.held import Held, differences
+from testbed.lab.read_back import Held, differences
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from testbed.devices.operations import (
     TakeDevice,
 )
 from testbed.errors import InputError, TestbedError
+from testbed.lab.refusals import explain
 from testbed.netlink import message, qdisc
 from testbed.netlink.channel import Refusal
 from testbed.netlink.ethtool import long_names
@@ -41,7 +42,6 @@ from testbed.netlink.message import Request
 from testbed.netlink.tun import attach_tap
 from testbed.nodes import pump
 from testbed.nodes.namespace import NamespaceNode, write_sysctl
-from testbed.topology.refusals import explain
 from testbed.topology.spec import Topology
 
 PUMP_START_S = 10.0

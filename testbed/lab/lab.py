@@ -17,6 +17,10 @@ from testbed.devices.links.kind import End
 from testbed.devices.operations import AddAddress, Operation, Pump, SetSysctl
 from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.lab.apply import Execution
+from testbed.lab.drift import Row, compare
+from testbed.lab.read_back import Difference, Held, differences, read_counters, read_held
+from testbed.lab.read_back_node import node_differences
 from testbed.netlink import message
 from testbed.netlink.ethtool import SHORT_NAMES, Features
 from testbed.netlink.namespaces import own_namespace
@@ -24,10 +28,6 @@ from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
 from testbed.records.model import Counters
 from testbed.slowness import scaled
-from testbed.topology.comparison import Row, compare
-from testbed.topology.execution import Execution
-from testbed.topology.held import Difference, Held, differences, read_counters, read_held
-from testbed.topology.held_node import node_differences
 from testbed.topology.loading import load_topology
 from testbed.topology.plan import plan, plan_change
 from testbed.topology.spec import Placed, Topology

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 from testbed.devices.operations import Operation, SetLink
 from testbed.errors import InputError, TestbedError
+from testbed.lab.changes import Changes, changes
+from testbed.lab.journal import Journal, check_name, forget_journal, journalled, locked, read_journal
+from testbed.lab.lab import Lab, build
 from testbed.netlink import message
 from testbed.netlink.channel import Channel
 from testbed.nodes.borrowed import Borrowed, give_back
-from testbed.nodes.named import is_named, name_namespace, names, open_named, remove_name
+from testbed.nodes.names import is_named, name_namespace, names, open_named, remove_name
 from testbed.nodes.namespace import Keeper, NamespaceNode
 from testbed.nodes.process import end_marked
-from testbed.topology.difference import Changes, changes
-from testbed.topology.journal import Journal, check_name, forget_journal, journalled, locked, read_journal
-from testbed.topology.lab import Lab, build
 from testbed.topology.plan import plan
 from testbed.topology.spec import Topology
 from testbed.yamlfile import did_you_mean
