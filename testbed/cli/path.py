@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from testbed.experiments.path_check import Checked
-    from testbed.topology.path import Hop, Traits
+    from testbed.path.predict import Hop, Traits
+    from testbed.path.verify import Checked
     from testbed.topology.spec import Topology as TopologySpec
 
 Topology = Annotated[str, typer.Argument(help="A shipped name (`veth-router`) or a file.")]
@@ -45,8 +45,8 @@ def path(
     Exit status 1 when --verify finds a hop that disagrees.
     """
     from testbed.lab.lab import open_lab
+    from testbed.path.live import forecast
     from testbed.privilege import need_root
-    from testbed.topology.forecast import forecast
     from testbed.topology.loading import load_topology
 
     need_root("path", "`plan`, `check` and `graph` work without")
@@ -56,7 +56,7 @@ def path(
         hops = forecast(lab, source, target, family, traits)
         checked = None
         if verify:
-            from testbed.experiments.path_check import check_path
+            from testbed.path.verify import check_path
 
             checked = check_path(lab, hops, source, target, family)
     _print(hops, checked, json)
@@ -94,8 +94,8 @@ def _traits(declared: list[str]) -> Traits:
 
     from testbed.errors import InputError
     from testbed.evidence.machine import kernel_config
+    from testbed.path.predict import DECLARABLE, traits_of
     from testbed.probing import find
-    from testbed.topology.path import DECLARABLE, traits_of
     from testbed.yamlfile import did_you_mean
 
     for name in declared:
@@ -122,7 +122,7 @@ def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
 def _print(hops: list[Hop], checked: list[Checked] | None, json: bool) -> None:
     import json as json_
 
-    from testbed.reports.path import as_record, as_table
+    from testbed.path.text import as_record, as_table
 
     if json:
         typer.echo(json_.dumps(as_record(hops, checked), indent=1))

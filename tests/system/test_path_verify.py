@@ -9,11 +9,11 @@ import pytest
 from testbed.cli import main
 from testbed.cli.path import changed
 from testbed.evidence.machine import kernel_config
-from testbed.experiments.path_check import check_path, judge, observe
 from testbed.lab.lab import open_lab
-from testbed.topology.forecast import forecast
+from testbed.path.live import forecast
+from testbed.path.predict import traits_of
+from testbed.path.verify import check_path, judge, observe
 from testbed.topology.loading import load_topology
-from testbed.topology.path import traits_of
 
 pytestmark = pytest.mark.requires("bpf", "iperf3")
 

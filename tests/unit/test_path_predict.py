@@ -6,9 +6,7 @@ import pytest
 
 from testbed.devices.links.kind import End
 from testbed.errors import TestbedError
-from testbed.experiments.path_check import judge
-from testbed.topology.loading import load_topology
-from testbed.topology.path import (
+from testbed.path.predict import (
     BOUNDED_GSO,
     LOST,
     MSS_SEGMENTS,
@@ -19,7 +17,9 @@ from testbed.topology.path import (
     predict,
     traits_of,
 )
-from testbed.topology.walk import Way, walk
+from testbed.path.route import Way, walk
+from testbed.path.verify import judge
+from testbed.topology.loading import load_topology
 
 LINUX_6_18 = Traits(max_tcp_header=192, jumbo_option=True, big_tunnels=False)
 OFFLOADS = frozenset(

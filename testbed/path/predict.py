@@ -12,7 +12,7 @@ from typing import Literal
 
 from testbed.capabilities import version_key
 from testbed.devices.links.kind import ETHERNET_HEADER, End
-from testbed.topology.walk import Step
+from testbed.path.route import Step
 
 IP_HEADERS = {4: 20, 6: 40}
 TCP_HEADER, TIMESTAMPS = 20, 12

@@ -11,8 +11,8 @@ from testbed.lab.lab import Lab
 from testbed.lab.read_back import Held
 from testbed.netlink.routing import route_to
 from testbed.nodes.namespace import read_sysctl
-from testbed.topology.path import LEGACY_MAX_SIZE, Hop, Limits, Traits, predict
-from testbed.topology.walk import Step, Way, walk
+from testbed.path.predict import LEGACY_MAX_SIZE, Hop, Limits, Traits, predict
+from testbed.path.route import Step, Way, walk
 
 
 def forecast(lab: Lab, source: str, target: str, version: int, traits: Traits) -> list[Hop]:

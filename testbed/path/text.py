@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testbed.experiments.path_check import Checked
-    from testbed.topology.path import Hop
+    from testbed.path.predict import Hop
+    from testbed.path.verify import Checked
 
 
 def as_record(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> dict[str, Any]:
