@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.kernels import vng, ways
-from testbed.kernels.launch import Size
-from testbed.kernels.outcome import BootFailed, Outcome, Result
-from testbed.kernels.store import BuiltKernel
-from testbed.kernels.vm import Vm
-from testbed.kernels.ways import Way
+from testbed.guests import vng, ways
+from testbed.guests.launch import Size
+from testbed.guests.outcome import BootFailed, Outcome, Result
+from testbed.guests.vm import Vm
+from testbed.guests.ways import Way
+from testbed.kernels.cache import BuiltKernel
 
 OUTCOME = "outcome.json"
 # As timeout(1) has them: the command's time was over, and the tool itself failed.

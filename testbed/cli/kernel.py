@@ -12,7 +12,7 @@ from testbed.errors import InputError, MissingCapability
 
 if TYPE_CHECKING:
     from testbed.kernels.build import Built
-    from testbed.kernels.store import BuiltKernel
+    from testbed.kernels.cache import BuiltKernel
 
 Name = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A name of `kernel list`, or a version such as 7.3.")
@@ -82,7 +82,7 @@ def build(
 
 def list_(json: Json = False) -> None:
     """List the kernels at hand."""
-    from testbed.kernels.store import kernels
+    from testbed.kernels.cache import kernels
 
     found = kernels()
     if json:
@@ -107,8 +107,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show where a kernel came from, and what `testbed probe` finds in it."""
-    from testbed.kernels.inside import capabilities
-    from testbed.kernels.store import find
+    from testbed.guests.kernel_probe import capabilities
+    from testbed.kernels.cache import find
 
     kernel = find(name)
     found = capabilities(kernel) if probe else kernel.capabilities()
@@ -166,8 +166,8 @@ def boot(
     time was over, 125 when the kernel crashed, hung or did not boot.
     """
     from testbed.cli import boot as booting
-    from testbed.kernels.launch import Size
-    from testbed.kernels.store import find
+    from testbed.guests.launch import Size
+    from testbed.kernels.cache import find
 
     if bool(command) == shell:
         raise InputError("kernel boot: name a command after --, or say --shell")
@@ -195,7 +195,7 @@ def rm(
     names: Annotated[list[str], typer.Argument(metavar="KERNEL...", help="Names of `kernel list`.")],
 ) -> None:
     """Delete kernels from the cache."""
-    from testbed.kernels.store import kernels, remove
+    from testbed.kernels.cache import kernels, remove
     from testbed.yamlfile import did_you_mean
 
     known = {kernel.name: kernel for kernel in kernels()}

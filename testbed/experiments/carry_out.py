@@ -51,7 +51,7 @@ def kernels_of(resolved: Resolved, asked: Sequence[str], boots: int) -> Kernels:
     names = dict.fromkeys(asked or named)
     if not names:
         return Kernels()
-    from testbed.kernels.store import find
+    from testbed.kernels.cache import find
 
     return Kernels(tuple(dict.fromkeys(find(name).name for name in names)), boots)
 
@@ -101,7 +101,7 @@ def _unmet_expectations(folder: Path) -> list[str]:
 
 
 def _kernel(name: str) -> Kernel:
-    from testbed.kernels.store import find
+    from testbed.kernels.cache import find
 
     return find(name).record()
 
@@ -113,8 +113,8 @@ def _opener(resolved: Resolved, run: Path) -> Callable[[Leg], Place]:
     def open_place(leg: Leg) -> Place:
         if leg.kernel is None:
             return Here(collect, limits)
+        from testbed.kernels.cache import find
         from testbed.kernels.place import VmPlace
-        from testbed.kernels.store import find
 
         folder = _fresh(run / "vm", f"{leg.boot:02d}-{leg.kernel}")
         return VmPlace(find(leg.kernel), folder, run, collect, limits)

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.kernels import kconfig, series, store
-from testbed.kernels.launch import own_namespaces
-from testbed.kernels.outcome import BuildFailed
+from testbed.guests.launch import own_namespaces
+from testbed.guests.outcome import BuildFailed
+from testbed.kernels import cache, kconfig, series
 from testbed.kernels.tree import Tree, open_tree
 
 # What a build needs, and the Debian package that has it.
@@ -63,7 +63,7 @@ class Request:
 class Built:
     """A built kernel, and what its builder should know."""
 
-    kernel: store.BuiltKernel
+    kernel: cache.BuiltKernel
     reused: bool
     notes: tuple[str, ...] = ()
 
@@ -84,7 +84,7 @@ def build(request: Request, progress: Progress = lambda done, of, what: None) ->
         commit = series.apply(tree, patches) if patches else tree.base
         asked = kconfig.merged(request.fragments)
         key = content_key(tree.tree_hash(commit), asked, tools=_tool_versions())
-        if same := next((kernel for kernel in store.kernels() if kernel.provenance.key == key), None):
+        if same := next((kernel for kernel in cache.kernels() if kernel.provenance.key == key), None):
             return Built(_named(same, request.name), reused=True)
         return _build(request, tree, commit, patches, asked, key, progress)
 
@@ -143,21 +143,21 @@ def _build(
         if part
     )
     config = (tree.out / ".config").read_text()
-    with store.adding(name) as folder:
+    with cache.adding(name) as folder:
         shutil.copy(tree.out / "arch/x86/boot/bzImage", folder / "vmlinuz")
         (folder / "config").write_text(config)
         shutil.copy(tree.folder / "build.log", folder / "build.log")
-        if store.parse_config(config).get("CONFIG_MODULES") == "y":
+        if cache.parse_config(config).get("CONFIG_MODULES") == "y":
             _install_modules(tree, folder, key)
-        store.write_record(
+        cache.write_record(
             folder,
-            store.Provenance(
+            cache.Provenance(
                 name=name,
                 release=release,
                 version=version[0] if version else release,
                 source="build",
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
-                config_sha256=store.config_hash(config),
+                config_sha256=cache.config_hash(config),
                 tree=tree.tree_hash(commit),
                 base=tree.base,
                 series=patches.records() if patches else [],
@@ -167,7 +167,7 @@ def _build(
                 build_s=round(time.monotonic() - started, 1),
             ),
         )
-    return Built(store.find(name), reused=False, notes=tuple(notes))
+    return Built(cache.find(name), reused=False, notes=tuple(notes))
 
 
 def _configure(request: Request, tree: Tree, commit: str, asked: dict[str, str]) -> list[str]:
@@ -185,7 +185,7 @@ def _configure(request: Request, tree: Tree, commit: str, asked: dict[str, str])
         )
     if done.returncode:
         raise BuildFailed(f"make allnoconfig: {first_error(done.stdout + done.stderr)}")
-    held = store.parse_config((tree.out / ".config").read_text())
+    held = cache.parse_config((tree.out / ".config").read_text())
     missing = kconfig.lost(asked, held, tree, commit)
     left = kconfig.check_fragments(request.fragments, missing, list(held))
     return [f"the lean config's {each}" for each in left]
@@ -211,7 +211,7 @@ def _make(request: Request, tree: Tree, key: str, progress: Progress) -> str:
     steps = 0
     lines = []
     targets = ["bzImage"]
-    if store.parse_config((tree.out / ".config").read_text()).get("CONFIG_MODULES") == "y":
+    if cache.parse_config((tree.out / ".config").read_text()).get("CONFIG_MODULES") == "y":
         targets.append("modules")
     argv = [*_ends_with_us(), *_make_argv(tree, key), f"-j{request.jobs or os.cpu_count() or 1}", *targets]
     with (tree.folder / "build.log").open("w") as log:
@@ -279,7 +279,7 @@ def _environment() -> dict[str, str]:
         "KBUILD_BUILD_HOST": "testbed",
         "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
         "KBUILD_BUILD_VERSION": "1",
-        "CCACHE_DIR": str(store.cache() / "ccache"),
+        "CCACHE_DIR": str(cache.cache() / "ccache"),
         # A file that is not in the cache is not preprocessed once more for it.
         "CCACHE_DEPEND": "1",
     }
@@ -290,15 +290,15 @@ def _ends_with_us() -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", *own_namespaces()]
 
 
-def _named(kernel: store.BuiltKernel, name: str | None) -> store.BuiltKernel:
+def _named(kernel: cache.BuiltKernel, name: str | None) -> cache.BuiltKernel:
     """The same kernel under the name that was asked for (its files shared)."""
     if name is None or name == kernel.name:
         return kernel
-    with store.adding(name) as folder:
+    with cache.adding(name) as folder:
         shutil.copytree(kernel.folder, folder, copy_function=os.link, dirs_exist_ok=True)
-        (folder / store.RECORD).unlink()
-        store.write_record(folder, kernel.provenance.model_copy(update={"name": name}))
-    return store.find(name)
+        (folder / cache.RECORD).unlink()
+        cache.write_record(folder, kernel.provenance.model_copy(update={"name": name}))
+    return cache.find(name)
 
 
 def _check_tools() -> None:

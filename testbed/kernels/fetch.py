@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.kernels import archive, store
+from testbed.kernels import cache, debian
 
 PACKAGES = r"^linux-(image|base|binary|modules)-(unsigned-)?[0-9].*-amd64(-unsigned)?$"
 FLAVOURS = ("cloud", "generic")
@@ -27,10 +27,10 @@ class Candidate:
     release: str
     flavour: str
     signed: bool
-    packages: tuple[store.Package, ...]
+    packages: tuple[cache.Package, ...]
 
 
-def fetch(version: str, flavour: str = "cloud", suites: Sequence[str] = ()) -> store.BuiltKernel:
+def fetch(version: str, flavour: str = "cloud", suites: Sequence[str] = ()) -> cache.BuiltKernel:
     """The newest kernel whose version begins with `version` (`7.3.4`, `6.12`, `latest`).
 
     flavour: `cloud` (small, virtiofs built in) or `generic` (9P as modules, all drivers).
@@ -47,10 +47,10 @@ def fetch(version: str, flavour: str = "cloud", suites: Sequence[str] = ()) -> s
     for tool, package in (("dpkg-deb", "dpkg"), ("depmod", "kmod")):
         if not shutil.which(tool):
             raise MissingCapability(f"fetching a kernel needs {tool}: apt-get install {package}")
-    offered = candidates(archive.open_archive(suites).search(PACKAGES))
+    offered = candidates(debian.open_archive(suites).search(PACKAGES))
     if not any(version in ("latest", each.version) for each in offered):
         # A version that is not among yesterday's may have come since.
-        offered = candidates(archive.open_archive(suites, refresh=True).search(PACKAGES))
+        offered = candidates(debian.open_archive(suites, refresh=True).search(PACKAGES))
     chosen = choose(version, flavour, offered)
     return _cached(f"{chosen.version}-{flavour}") or _unpack(chosen, suites)
 
@@ -81,7 +81,7 @@ def candidates(packages: list[dict[str, str]]) -> list[Candidate]:
             continue
         if candidate.signed or release not in found:
             found[release] = candidate
-    return sorted(found.values(), key=lambda each: (store.version_key(each.version), each.release))
+    return sorted(found.values(), key=lambda each: (cache.version_key(each.version), each.release))
 
 
 def choose(version: str, flavour: str, offered: list[Candidate]) -> Candidate:
@@ -89,19 +89,19 @@ def choose(version: str, flavour: str, offered: list[Candidate]) -> Candidate:
     fits = [
         each
         for each in offered
-        if each.flavour == flavour and (version == "latest" or store.version_fits(version, each.version))
+        if each.flavour == flavour and (version == "latest" or cache.version_fits(version, each.version))
     ]
     if fits:
-        return max(fits, key=lambda each: store.version_key(each.version + "." + each.release))
-    known = sorted({each.version for each in offered if each.flavour == flavour}, key=store.version_key)
+        return max(fits, key=lambda each: cache.version_key(each.version + "." + each.release))
+    known = sorted({each.version for each in offered if each.flavour == flavour}, key=cache.version_key)
     if not known:
         raise InputError("the archive offers no kernel for this machine")
-    place = bisect.bisect([store.version_key(each) for each in known], store.version_key(version))
+    place = bisect.bisect([cache.version_key(each) for each in known], cache.version_key(version))
     near = known[max(0, place - 2) : place + 2]
     raise InputError(f"the archive has no kernel {version}; the nearest are {', '.join(near)}")
 
 
-def _parts(package: dict[str, str], release: str) -> tuple[store.Package, ...]:
+def _parts(package: dict[str, str], release: str) -> tuple[cache.Package, ...]:
     """The packages that hold the kernel: the image itself, or since 7.1 those that it depends on."""
     names = re.findall(
         rf"linux-(?:base|binary|binary-unsigned|modules)-{re.escape(release)}(?=[ ,]|$)",
@@ -109,46 +109,46 @@ def _parts(package: dict[str, str], release: str) -> tuple[store.Package, ...]:
     )
     if not names:
         return (_package(package),)
-    return tuple(store.Package(name=name, version=package["Version"], sha256="") for name in names)
+    return tuple(cache.Package(name=name, version=package["Version"], sha256="") for name in names)
 
 
-def _package(control: dict[str, str]) -> store.Package:
-    return store.Package(
+def _package(control: dict[str, str]) -> cache.Package:
+    return cache.Package(
         name=control["Package"], version=control["Version"], sha256=control.get("SHA256", "")
     )
 
 
-def _cached(name: str) -> store.BuiltKernel | None:
-    return next((kernel for kernel in store.kernels() if kernel.name == name), None)
+def _cached(name: str) -> cache.BuiltKernel | None:
+    return next((kernel for kernel in cache.kernels() if kernel.name == name), None)
 
 
-def _unpack(chosen: Candidate, suites: Sequence[str]) -> store.BuiltKernel:
+def _unpack(chosen: Candidate, suites: Sequence[str]) -> cache.BuiltKernel:
     name = f"{chosen.version}-{chosen.flavour}"
-    offered = archive.open_archive(suites)
-    with store.adding(name) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
+    offered = debian.open_archive(suites)
+    with cache.adding(name) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         debs = Path(scratch)
         asked = [f"{package.name}={package.version}" for package in chosen.packages]
         for deb in offered.download(asked, debs):
             _run(["dpkg-deb", "-x", str(deb), str(debs / "root")])
         _take(debs / "root", chosen.release, folder)
         config = (folder / "config").read_text()
-        store.write_record(
+        cache.write_record(
             folder,
-            store.Provenance(
+            cache.Provenance(
                 name=name,
                 release=chosen.release,
                 version=chosen.version,
                 source="archive",
                 flavour=chosen.flavour,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
-                config_sha256=store.config_hash(config),
+                config_sha256=cache.config_hash(config),
                 packages=_with_hashes(offered, chosen.packages),
             ),
         )
-    return store.find(name)
+    return cache.find(name)
 
 
-def _with_hashes(offered: archive.Archive, packages: Sequence[store.Package]) -> list[store.Package]:
+def _with_hashes(offered: debian.Archive, packages: Sequence[cache.Package]) -> list[cache.Package]:
     """The packages with the hashes that apt verified them against."""
     names = "|".join(re.escape(package.name) for package in packages)
     return [_package(control) for control in offered.search(f"^({names})$")]

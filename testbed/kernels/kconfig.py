@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.kernels.store import parse_config
+from testbed.kernels.cache import parse_config
 from testbed.kernels.tree import Tree, run_git
 from testbed.yamlfile import did_you_mean
 

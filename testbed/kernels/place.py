@@ -13,9 +13,9 @@ from testbed.experiments.place import PlaceLost
 from testbed.experiments.remote import Remote
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
-from testbed.kernels.agent import Channel, GuestLost
-from testbed.kernels.store import BuiltKernel
-from testbed.kernels.vm import Vm
+from testbed.guests.agent import Channel, GuestLost
+from testbed.guests.vm import Vm
+from testbed.kernels.cache import BuiltKernel
 from testbed.records.model import Kernel, Round
 
 

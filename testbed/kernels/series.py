@@ -13,7 +13,7 @@ from email.parser import BytesParser
 from pathlib import Path
 
 from testbed.errors import InputError, MissingCapability
-from testbed.kernels.outcome import SeriesDoesNotApply
+from testbed.guests.outcome import SeriesDoesNotApply
 from testbed.kernels.tree import Tree, git, run_git
 from testbed.records.model import Patch
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import InputError, TestbedError
-from testbed.kernels import store
+from testbed.kernels import cache
 
 # A tree is Linux when it has these.
 MARKS = ("Kbuild", "init/main.c", "net/core/dev.c")
@@ -65,8 +65,8 @@ def open_tree(source: Path, base: str | None = None) -> Iterator[Tree]:
     """
     if not source.exists():
         raise InputError(f"{source}: no such tree or archive")
-    folder = store.make_folder(store.cache() / "trees" / _key(source))
-    with store.space(folder), (folder / "lock").open("w") as lock:
+    folder = cache.make_folder(cache.cache() / "trees" / _key(source))
+    with cache.space(folder), (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield Tree(folder, _import(source, folder, base))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.errors import InputError
-from testbed.kernels import archive
+from testbed.kernels import debian
 from testbed.kernels.fetch import candidates, choose
 
 DEB822 = """\
@@ -38,7 +38,7 @@ def test_only_the_distributions_own_archive_is_used(tmp_path):
     (tmp_path / "sources.list.d/other.list").write_text(
         "deb https://example.invalid/apt tool-bookworm main\n"
     )
-    found = archive.machine_sources(tmp_path)
+    found = debian.machine_sources(tmp_path)
     assert [source.uri for source in found] == ["http://mirror.example/debian"]
     assert found[0].suites == ("bookworm", "bookworm-updates")
     assert found[0].signed_by == "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -49,8 +49,8 @@ def test_one_line_entries_keep_their_key():
         "# deb http://no/debian trixie main\n"
         "deb [arch=amd64 signed-by=/k.gpg] http://yes/debian trixie main # x\n"
     )
-    assert archive.parse_one_line(text) == [
-        archive.Source("http://yes/debian", ("trixie",), ("main",), "/k.gpg")
+    assert debian.parse_one_line(text) == [
+        debian.Source("http://yes/debian", ("trixie",), ("main",), "/k.gpg")
     ]
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import InputError
-from testbed.kernels import qemu, store, vng
-from testbed.kernels.initramfs import Entry, cpio, needed_modules
-from testbed.kernels.launch import Size
-from testbed.kernels.outcome import Outcome, of_status
-from testbed.kernels.ways import Way, transports_of
+from testbed.guests import qemu, vng
+from testbed.guests.initramfs import Entry, cpio, needed_modules
+from testbed.guests.launch import Size
+from testbed.guests.outcome import Outcome, of_status
+from testbed.guests.ways import Way, transports_of
+from testbed.kernels import cache
 
 C_DAEMON = "usage: virtiofsd [options]\n -f foreground operation\n -o sandbox=namespace|chroot\n"
 RUST_DAEMON = "Usage: virtiofsd [OPTIONS]\n --shared-dir <SHARED_DIR>\n --readonly\n --cache <CACHE>\n"
@@ -101,7 +102,7 @@ def test_the_archive_is_one_that_cpio_reads(tmp_path):
 def made_kernel(folder, name="7.3.4-generic", version="7.3.4", source="archive", key=None):
     folder = folder / "testbed/kernels" / name
     folder.mkdir(parents=True)
-    provenance = store.Provenance(
+    provenance = cache.Provenance(
         name=name,
         release=f"{name}-release",
         version=version,
@@ -110,8 +111,8 @@ def made_kernel(folder, name="7.3.4-generic", version="7.3.4", source="archive",
         config_sha256="0",
         key=key,
     )
-    store.write_record(folder, provenance)
-    return store.BuiltKernel(folder, provenance)
+    cache.write_record(folder, provenance)
+    return cache.BuiltKernel(folder, provenance)
 
 
 def test_modules_come_after_those_they_depend_on(tmp_path):
@@ -142,21 +143,21 @@ def test_a_kernel_is_found_by_name_release_or_start_of_version(tmp_path, monkeyp
     for held in ("7.3.4-generic", "7.3.10-cloud", "7.3.10-generic"):
         made_kernel(tmp_path, held, held.split("-")[0])
     made_kernel(tmp_path, "mine", "7.4.0", source="build")
-    assert store.find(name).name == expected
+    assert cache.find(name).name == expected
 
 
 def test_an_unknown_kernel_tells_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made_kernel(tmp_path, "7.3.4-cloud")
     with pytest.raises(InputError, match=r"no kernel '6\.12' \(here: 7\.3\.4-cloud\); .* kernel fetch 6\.12"):
-        store.find("6.12")
+        cache.find("6.12")
     with pytest.raises(InputError, match=r"did you mean '7\.3\.4-cloud'"):
-        store.find("7.3.4-clod")
+        cache.find("7.3.4-clod")
 
 
 def test_a_kernel_that_could_not_be_written_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(RuntimeError), store.adding("x") as folder:
+    with pytest.raises(RuntimeError), cache.adding("x") as folder:
         (folder / "vmlinuz").write_bytes(b"half")
         raise RuntimeError
     assert list((tmp_path / "testbed/kernels").iterdir()) == []
@@ -165,8 +166,8 @@ def test_a_kernel_that_could_not_be_written_leaves_nothing(tmp_path, monkeypatch
 def test_the_same_options_in_another_order_are_the_same_config():
     one = 'CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C="x y"\n'
     two = '# comment\nCONFIG_C="x y"\nCONFIG_A=y\n# CONFIG_B is not set\n'
-    assert store.config_hash(one) == store.config_hash(two)
-    assert store.config_hash(one) != store.config_hash(one.replace("CONFIG_A=y", "CONFIG_A=m"))
+    assert cache.config_hash(one) == cache.config_hash(two)
+    assert cache.config_hash(one) != cache.config_hash(one.replace("CONFIG_A=y", "CONFIG_A=m"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_an_exit_status_of_four_is_a_skip_as_in_the_kernels_selftests(status, ou
 
 
 def test_compressed_modules_are_unpacked_for_busybox(tmp_path):
-    from testbed.kernels.initramfs import _uncompressed
+    from testbed.guests.initramfs import _uncompressed
 
     for name, pack in (("a.ko.xz", lzma.compress), ("b.ko.gz", gzip.compress), ("c.ko", bytes)):
         (tmp_path / name).write_bytes(pack(b"module"))
@@ -185,9 +186,9 @@ def test_compressed_modules_are_unpacked_for_busybox(tmp_path):
 
 
 def test_virtme_ng_is_told_the_way_the_size_and_the_folder():
-    kernel = store.BuiltKernel(
+    kernel = cache.BuiltKernel(
         Path("/k"),
-        store.Provenance(
+        cache.Provenance(
             name="k", release="7.3.4", version="7.3.4", source="build", created="", config_sha256=""
         ),
     )

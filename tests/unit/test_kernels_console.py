@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.evidence.kernel_log_rules import crash, findings, judge, rules
-from testbed.kernels import console
+from testbed.guests import console
 
 LOGS = Path(__file__).parent / "kernel_logs"
 

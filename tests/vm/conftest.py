@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stock_kernel import stock
 
-from testbed.kernels.vm import Vm
+from testbed.guests.vm import Vm
 
 # Debian stable's own: it stays in the archive for years.
 STOCK = "6.12"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import TestbedError
-from testbed.kernels import store
+from testbed.kernels import cache
 from testbed.kernels.fetch import fetch
 
 
-def stock(version: str, flavour: str = "cloud") -> store.BuiltKernel:
+def stock(version: str, flavour: str = "cloud") -> cache.BuiltKernel:
     """A kernel of the archive, from the cache where it is there."""
-    for kernel in reversed(store.kernels()):
+    for kernel in reversed(cache.kernels()):
         held = kernel.provenance
-        if held.flavour == flavour and store.version_fits(version, held.version):
+        if held.flavour == flavour and cache.version_fits(version, held.version):
             return kernel
     try:
         return fetch(version, flavour)

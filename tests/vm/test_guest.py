@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from testbed.kernels.outcome import Outcome
+from testbed.guests.outcome import Outcome
 
 pytestmark = pytest.mark.requires("bpf")
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from stock_kernel import stock
 
-from testbed.kernels.vm import Vm
+from testbed.guests.vm import Vm
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("qemu")]
 

@@ -13,12 +13,12 @@ import psutil
 import pytest
 from stock_kernel import stock
 
-from testbed.kernels import ways
-from testbed.kernels.launch import Size
-from testbed.kernels.outcome import BootFailed, Outcome
-from testbed.kernels.pinning import vcpu_threads
-from testbed.kernels.vm import Vm
-from testbed.kernels.ways import Way
+from testbed.guests import ways
+from testbed.guests.launch import Size
+from testbed.guests.outcome import BootFailed, Outcome
+from testbed.guests.pinning import vcpu_threads
+from testbed.guests.vm import Vm
+from testbed.guests.ways import Way
 
 pytestmark = pytest.mark.slow
 BOOTS = 20
@@ -58,7 +58,7 @@ def test_a_guest_that_no_longer_answers_ends_by_itself(tmp_path):
 
 
 def test_a_results_folder_that_fills_up_ends_the_command(tmp_path, monkeypatch):
-    monkeypatch.setattr("testbed.kernels.command.FOLDER_LIMIT", 32 << 20)
+    monkeypatch.setattr("testbed.guests.command.FOLDER_LIMIT", 32 << 20)
     with Vm(stock("6.12"), tmp_path / "vm") as vm:
         result = vm.run(["sh", "-c", "cat /dev/zero >$TESTBED_RESULTS/zero"], timeout=60)
         assert result.outcome is Outcome.FAIL

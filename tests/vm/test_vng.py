@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from stock_kernel import stock
 
-from testbed.kernels import vng
-from testbed.kernels.launch import Size
-from testbed.kernels.outcome import Outcome
+from testbed.guests import vng
+from testbed.guests.launch import Size
+from testbed.guests.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("vng")]
 

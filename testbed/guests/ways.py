@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from testbed.errors import MissingCapability
-from testbed.kernels import store
-from testbed.kernels.store import BuiltKernel
+from testbed.kernels import cache
+from testbed.kernels.cache import BuiltKernel
 
 KVM = Path("/dev/kvm")
 # QEMU 7's daemon, then where Debian 13 puts the later one.
@@ -110,7 +110,7 @@ def _machine_key() -> str:
 
 
 def _memory_file() -> Path:
-    return store.cache() / "accelerator.json"
+    return cache.cache() / "accelerator.json"
 
 
 def _memory() -> dict[str, str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.errors import MissingCapability, TestbedError
-from testbed.kernels import store
+from testbed.kernels import cache
 
 # Releases whose kernels are worth comparing; each with its updates and backports.
 # One that a mirror does not have is left out.
@@ -102,8 +102,8 @@ def open_archive(suites: Sequence[str] = (), refresh: bool = False) -> Archive:
     sources = machine_sources()
     if not sources:
         raise MissingCapability("apt has no Debian source here (see /etc/apt/sources.list)")
-    folder = store.make_folder(store.cache() / "apt")
-    with store.space(folder):
+    folder = cache.make_folder(cache.cache() / "apt")
+    with cache.space(folder):
         for part in ("state/lists/partial", "cache/archives/partial"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         configuration = folder / "apt.conf"

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import MissingCapability
-from testbed.kernels import command, console, ways
-from testbed.kernels.launch import Size, own_namespaces
-from testbed.kernels.outcome import BootFailed, Outcome, Result, of_status
-from testbed.kernels.qemu import SOCKETS
-from testbed.kernels.store import BuiltKernel
-from testbed.kernels.ways import Way
+from testbed.guests import command, console, ways
+from testbed.guests.launch import Size, own_namespaces
+from testbed.guests.outcome import BootFailed, Outcome, Result, of_status
+from testbed.guests.qemu import SOCKETS
+from testbed.guests.ways import Way
+from testbed.kernels.cache import BuiltKernel
 
 # Seconds with KVM, `Way.slowdown` times as many without: udev takes most of them.
 BOOT_S = 40.0

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import MissingCapability
-from testbed.kernels import qemu, ways
-from testbed.kernels.initramfs import initramfs
-from testbed.kernels.store import BuiltKernel
-from testbed.kernels.ways import Way
+from testbed.guests import qemu, ways
+from testbed.guests.initramfs import initramfs
+from testbed.guests.ways import Way
+from testbed.kernels.cache import BuiltKernel
 
 
 @dataclass(frozen=True)

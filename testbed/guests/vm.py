@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from testbed.errors import InputError
-from testbed.kernels import command, console, pinning, qemu, ways
-from testbed.kernels.agent import Agent, Channel, GuestLost
-from testbed.kernels.launch import Launched, Size, launch
-from testbed.kernels.outcome import BootFailed, Outcome, Result, of_status
-from testbed.kernels.store import BuiltKernel
-from testbed.kernels.ways import Way
+from testbed.guests import command, console, pinning, qemu, ways
+from testbed.guests.agent import Agent, Channel, GuestLost
+from testbed.guests.launch import Launched, Size, launch
+from testbed.guests.outcome import BootFailed, Outcome, Result, of_status
+from testbed.guests.ways import Way
+from testbed.kernels.cache import BuiltKernel
 
 # Seconds with KVM; software emulation gets `Way.slowdown` times as much.
 BOOT_S = 25.0

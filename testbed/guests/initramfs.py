@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import MissingCapability
-from testbed.kernels.store import BuiltKernel
+from testbed.kernels.cache import BuiltKernel
 
 # What each way of sharing folders needs, by the names of the modules where they are modules.
 NEEDS = {
     "9p": ("virtio_pci", "virtio_console", "9pnet_virtio", "9p"),
     "virtiofs": ("virtio_pci", "virtio_console", "virtiofs"),
 }
-_GUEST = Path(__file__).parent / "guest"
+_GUEST = Path(__file__).parent / "root"
 _DIRECTORY, _FILE, _DEVICE = 0o040755, 0o100755, 0o020600
 
 

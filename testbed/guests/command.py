@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed import slowness
-from testbed.kernels.store import BuiltKernel
+from testbed.kernels.cache import BuiltKernel
 
 KEPT_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "VIRTUAL_ENV", "XDG_CACHE_HOME")
 # What a guest may write, in bytes; more than any run leaves behind.

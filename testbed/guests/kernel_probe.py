@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import TestbedError
-from testbed.kernels import store
-from testbed.kernels.store import BuiltKernel
-from testbed.kernels.vm import Vm
+from testbed.guests.vm import Vm
+from testbed.kernels import cache
+from testbed.kernels.cache import BuiltKernel
 
 PROBE_S = 60.0
 
@@ -32,5 +32,5 @@ def capabilities(kernel: BuiltKernel) -> dict[str, Any]:
                 f"probe in {kernel.name}: {result.reason or (lines or ['no reason given'])[-1]}"
             )
         found: dict[str, Any] = json.loads(result.stdout.read_text())
-    store.save_capabilities(kernel, found)
+    cache.save_capabilities(kernel, found)
     return found
