@@ -17,11 +17,11 @@ from pathlib import Path
 from testbed.errors import InputError
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.spec import CollectSpec
-from testbed.experiments.measure import Task, measure
 from testbed.experiments.resolve import load_experiment
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
 from testbed.records.model import Round
+from testbed.running.measure import Task, measure
 
 EXPERIMENT = """
 topology: veth-pair

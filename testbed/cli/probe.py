@@ -20,10 +20,10 @@ def probe(json: Annotated[bool, typer.Option("--json", help="For scripts.")] = F
     """
     import json as json_
 
-    from testbed.experiments.readiness import lacking_or_refused
     from testbed.experiments.resolve import load_experiment, shipped
     from testbed.probing import SECTIONS, find
     from testbed.probing.table import table
+    from testbed.running.readiness import lacking_or_refused
 
     found = find()
     experiments = {name: lacking_or_refused(load_experiment(name), found) for name in shipped()}

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from testbed.experiments.measure import Task
-from testbed.experiments.runner import Observer, Progress
 from testbed.experiments.schedule import StoppingRule, remaining
 from testbed.records.model import Round, Run, state_label
+from testbed.running.measure import Task
+from testbed.running.runner import Observer, Progress
 
 MOST_OF_A_REASON = 100  # columns
 

@@ -123,11 +123,11 @@ def reproduce(
 def _reproduce(original: Path, results: Path) -> int:
     from testbed.cli.progress import Terminal
     from testbed.cli.run import booted_kernels, stop_on_signals
-    from testbed.experiments.carry_out import carry_out, kernels_of
-    from testbed.experiments.runner import rebuild
     from testbed.records.store import open_run
     from testbed.reports.across import reproduced, reproduced_text
     from testbed.reports.output import read_report
+    from testbed.running.runner import rebuild
+    from testbed.running.session import carry_out, kernels_of
 
     stored = open_run(original)
     resolved = rebuild(stored)

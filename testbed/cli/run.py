@@ -15,10 +15,10 @@ import typer
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
-    from testbed.experiments.carry_out import Ended
     from testbed.experiments.resolve import Override, Resolved
-    from testbed.experiments.runner import Stop
     from testbed.records.store import StoredRun
+    from testbed.running.runner import Stop
+    from testbed.running.session import Ended
 
 # The section of the experiment file that an option goes into.
 SECTIONS = {
@@ -72,9 +72,9 @@ def run(
     3 for something this machine or kernel lacks.
     """
     from testbed.cli.progress import Terminal
-    from testbed.experiments.carry_out import carry_out, kernels_of
     from testbed.privilege import need_root
     from testbed.records.store import find_run, open_run, results_folder
+    from testbed.running.session import carry_out, kernels_of
 
     need_root("run", "`testbed experiment show|check`, `plan`, `check`, `graph` and `report` work without")
     folder = results_folder(results)
@@ -142,7 +142,7 @@ def _planned(experiment: str, overrides: list[Override], states: list[str], budg
 def _resumed(experiment: str, overrides: list[Override], states: list[str], stored: StoredRun) -> Resolved:
     """The recorded experiment, or the named one, which the runner then compares with the recorded."""
     from testbed.experiments.resolve import load_experiment
-    from testbed.experiments.runner import rebuild
+    from testbed.running.runner import rebuild
 
     if experiment:
         return load_experiment(experiment, overrides=overrides, states=states)
@@ -167,7 +167,7 @@ def _print(ended: Ended, json: bool) -> None:
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
     """The first SIGINT or SIGTERM asks to stop after the round in progress, the second stops at once."""
-    from testbed.experiments.runner import Stop
+    from testbed.running.runner import Stop
 
     stop = Stop()
 

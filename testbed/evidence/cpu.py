@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 
-from testbed.evidence.machine import kernel_config
 from testbed.evidence.processes import descendants, in_namespaces, processors
 from testbed.evidence.sampling import Sampler
 from testbed.lab.lab import Lab
 from testbed.records.model import CoreUse, Cpu, ProcessUse
+from testbed.running.provenance import kernel_config
 
 Times = Mapping[str, float]
 

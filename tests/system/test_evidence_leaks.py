@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from testbed.evidence.bpf_sizes import BpfSizes
-from testbed.evidence.leaks import leaked_since, take
 from testbed.lab.lab import open_lab
+from testbed.running.leaks import leaked_since, take
 
 
 def test_closed_lab_and_ended_process_leave_nothing():
@@ -45,7 +45,7 @@ def test_new_mount_and_link_are_seen():
     """In namespaces of their own, so that this machine's stay as they are."""
     script = (
         "import subprocess\n"
-        "from testbed.evidence.leaks import leaked, take\n"
+        "from testbed.running.leaks import leaked, take\n"
         "before = take()\n"
         "subprocess.run(['mount', '-t', 'tmpfs', 'none', '/mnt'], check=True)\n"
         "subprocess.run(['ip', 'link', 'add', 'veth9', 'type', 'veth', 'peer', 'veth8'], check=True)\n"

@@ -11,8 +11,8 @@ import pytest
 from workload_lab import run, state_of
 
 from testbed.errors import MissingCapability
-from testbed.experiments.measure import try_state
 from testbed.lab.lab import open_lab
+from testbed.running.measure import try_state
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks
 

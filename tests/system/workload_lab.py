@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from testbed.experiments.measure import Task, measure
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
 from testbed.lab.lab import Lab, open_lab
 from testbed.nodes.node import Node
 from testbed.records.model import Round
+from testbed.running.measure import Task, measure
 from testbed.topology.loading import load_topology
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks, Options, Outcome

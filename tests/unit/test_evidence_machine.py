@@ -1,6 +1,6 @@
 """Where a run took place, from recorded inputs."""
 
-from testbed.evidence.machine import build_id, kernel_config, machine, this_kernel, tool_versions
+from testbed.running.provenance import build_id, kernel_config, machine, this_kernel, tool_versions
 
 NOTES = (
     bytes.fromhex("04000000 14000000 03000000".replace(" ", ""))

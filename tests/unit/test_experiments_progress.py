@@ -5,9 +5,9 @@ from pathlib import Path
 from made_rounds import made_round, made_run, made_state
 
 from testbed.cli.progress import Terminal
-from testbed.experiments.runner import Progress
 from testbed.experiments.schedule import StoppingRule
 from testbed.records.model import Kernel
+from testbed.running.runner import Progress
 
 
 def printed(capsys, record):

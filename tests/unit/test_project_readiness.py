@@ -3,9 +3,9 @@
 import pytest
 
 from testbed.capabilities import Capabilities
-from testbed.experiments.readiness import lacking
 from testbed.experiments.resolve import load_experiment
 from testbed.probing.table import table
+from testbed.running.readiness import lacking
 
 STOCK = {
     "root": True,

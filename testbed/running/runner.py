@@ -9,14 +9,14 @@ from itertools import count
 from pathlib import Path
 
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.evidence.machine import machine, tool_versions
 from testbed.experiments.estimate import least_seconds
-from testbed.experiments.measure import Task
-from testbed.experiments.place import Place, PlaceLost
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order, next_legs
 from testbed.records.model import Kernel, Round, Run, Status, state_label
 from testbed.records.store import ROUNDS, RunWriter, StoredRun, now, run_id
+from testbed.running.measure import Task
+from testbed.running.provenance import machine, tool_versions
+from testbed.running.site import Place, PlaceLost
 from testbed.stats.compare import half_width
 
 WARMUP_BLOCK = -1

@@ -17,12 +17,12 @@ from typing import IO, Any, Protocol
 from testbed.capabilities import Capabilities
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.spec import CollectSpec
-from testbed.experiments.measure import Task
-from testbed.experiments.place import Here, PlaceLost
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits
 from testbed.records.model import Kernel, Round
+from testbed.running.measure import Task
+from testbed.running.site import Here, PlaceLost
 
 _ERRORS: dict[str, type[TestbedError]] = {
     kind.__name__: kind for kind in (TestbedError, InputError, MissingCapability)

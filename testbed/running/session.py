@@ -9,16 +9,16 @@ from itertools import count
 from pathlib import Path
 
 from testbed.errors import TestbedError
-from testbed.evidence.leaks import leaked_since, take
-from testbed.evidence.machine import this_kernel
 from testbed.evidence.noise import wait_for_quiet
-from testbed.experiments.place import Here, Place
 from testbed.experiments.resolve import Resolved
-from testbed.experiments.runner import Observer, Runner, Stop, new_run, reopen
 from testbed.experiments.schedule import Leg, legs
 from testbed.experiments.spec import Protocol
 from testbed.records.model import Kernel, Status
 from testbed.records.store import StoredRun
+from testbed.running.leaks import leaked_since, take
+from testbed.running.provenance import this_kernel
+from testbed.running.runner import Observer, Runner, Stop, new_run, reopen
+from testbed.running.site import Here, Place
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _opener(resolved: Resolved, run: Path) -> Callable[[Leg], Place]:
         if leg.kernel is None:
             return Here(collect, limits)
         from testbed.kernels.cache import find
-        from testbed.kernels.place import VmPlace
+        from testbed.running.guest_site import VmPlace
 
         folder = _fresh(run / "vm", f"{leg.boot:02d}-{leg.kernel}")
         return VmPlace(find(leg.kernel), folder, run, collect, limits)

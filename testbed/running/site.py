@@ -10,12 +10,12 @@ from typing import Protocol
 from testbed.capabilities import Capabilities
 from testbed.errors import TestbedError
 from testbed.evidence.collectors import collectors_for
-from testbed.evidence.machine import this_kernel
 from testbed.evidence.spec import CollectSpec
-from testbed.experiments.measure import Task, measure, try_state
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
 from testbed.records.model import Kernel, Round
+from testbed.running.measure import Task, measure, try_state
+from testbed.running.provenance import this_kernel
 
 
 class PlaceLost(TestbedError):

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from testbed.capabilities import Capabilities
 from testbed.evidence.spec import CollectSpec
-from testbed.experiments.measure import Task
-from testbed.experiments.place import PlaceLost
-from testbed.experiments.remote import Remote
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
 from testbed.guests.agent import Channel, GuestLost
 from testbed.guests.vm import Vm
 from testbed.kernels.cache import BuiltKernel
 from testbed.records.model import Kernel, Round
+from testbed.running.measure import Task
+from testbed.running.remote import Remote
+from testbed.running.site import PlaceLost
 
 
 class VmPlace:
@@ -30,9 +30,7 @@ class VmPlace:
         self._vm = Vm(kernel, folder, shared=run)
         self._vm.boot()
         try:
-            channel = _Watched(
-                self._vm, self._vm.channel([sys.executable, "-m", "testbed.experiments.remote"])
-            )
+            channel = _Watched(self._vm, self._vm.channel([sys.executable, "-m", "testbed.running.remote"]))
             self._remote = Remote(kernel.name, channel, collect, limits, slowdown=self._vm.slowdown)
         except BaseException:
             self._vm.close()

@@ -34,7 +34,7 @@ def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
 
 
 def _refusal(state: ResolvedState) -> list[str]:
-    from testbed.experiments.measure import try_state
+    from testbed.running.measure import try_state
 
     try:
         try_state(state)
