@@ -135,7 +135,7 @@ class _Lines:
 
     def show(self, views: list[View]) -> None:
         from testbed.evidence.live import HEADER, RIGHT, table
-        from testbed.reports.words import table as aligned
+        from testbed.reports.figures_text import table as aligned
 
         print("\n".join(aligned(HEADER, table(views), RIGHT)), "\n", flush=True)
 

@@ -64,8 +64,8 @@ def compare(
     paired one measure both in one run, with --kernel.
     """
     from testbed.records.store import find_run, results_folder
-    from testbed.reports.across import compare_runs, compare_text
     from testbed.reports.output import read_report
+    from testbed.reports.run_comparison import compare_runs, compare_text
 
     folder = results_folder(results)
     a, b = (read_report(find_run(name, folder)) for name in (run_a, run_b))
@@ -124,8 +124,8 @@ def _reproduce(original: Path, results: Path) -> int:
     from testbed.cli.progress import Terminal
     from testbed.cli.run import booted_kernels, stop_on_signals
     from testbed.records.store import open_run
-    from testbed.reports.across import reproduced, reproduced_text
     from testbed.reports.output import read_report
+    from testbed.reports.run_comparison import reproduced, reproduced_text
     from testbed.running.runner import rebuild
     from testbed.running.session import carry_out, kernels_of
 

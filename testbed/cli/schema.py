@@ -25,7 +25,7 @@ class Subject(StrEnum):
 MODELS = {
     Subject.run: "testbed.records.model:Run",
     Subject.round: "testbed.records.model:Round",
-    Subject.report: "testbed.reports.data:ReportData",
+    Subject.report: "testbed.analysis.report:ReportData",
     Subject.topology: "testbed.topology.spec:Topology",
     Subject.experiment: "testbed.experiments.spec:Experiment",
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree
 
-from testbed.reports.data import Report, ReportData
-from testbed.reports.words import in_gbit
+from testbed.analysis.report import Report, ReportData
+from testbed.reports.figures_text import in_gbit
 
 
 @dataclass(frozen=True)

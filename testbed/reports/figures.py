@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from testbed.analysis.metrics import size_of
+from testbed.analysis.report import MAIN_SHARE, ComparisonData, Report, ReportData, size_shares
 from testbed.reports import svg
-from testbed.reports.brief import bitrates, is_long, pair_names
-from testbed.reports.data import MAIN_SHARE, ComparisonData, Report, ReportData, size_shares
-from testbed.reports.metrics import size_of
+from testbed.reports.figures_text import effect, in_gbit
+from testbed.reports.many_states import bitrates, is_long, pair_names
 from testbed.reports.tables import TITLES, compared, shown_sides
-from testbed.reports.words import effect, in_gbit
 
 GBIT = 1e-9
 LEFT, RIGHT = 64, svg.WIDTH - 16

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from importlib.resources import files
 
+from testbed.analysis.evidence import first_stacks
+from testbed.analysis.report import Report
 from testbed.reports import svg, tables
-from testbed.reports.brief import axes_lines, effects_table, expectation_counts, is_long, verdict_lines
-from testbed.reports.data import Report
-from testbed.reports.evidence import first_stacks
 from testbed.reports.figures import css, figures
+from testbed.reports.figures_text import spread
 from testbed.reports.layouts import kernel_table
-from testbed.reports.words import spread
+from testbed.reports.many_states import axes_lines, effects_table, expectation_counts, is_long, verdict_lines
 
 
 def html_report(report: Report) -> str:

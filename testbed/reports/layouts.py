@@ -7,11 +7,11 @@ from ipaddress import ip_interface
 from itertools import product
 from typing import Any
 
+from testbed.analysis.columns import StateRounds
+from testbed.analysis.report import Report
 from testbed.records.model import state_label
-from testbed.reports.data import Report
-from testbed.reports.gather import StateRounds
+from testbed.reports.figures_text import table
 from testbed.reports.tables import Table
-from testbed.reports.words import table
 
 BITS = "bits_per_second"
 # netperf prints 10^6 bits a second with two decimals; whoever uses it quotes it so.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
+from testbed.analysis.evidence import first_stacks
+from testbed.analysis.report import Report, ReportData
 from testbed.reports import tables
-from testbed.reports.data import Report, ReportData
-from testbed.reports.evidence import first_stacks
+from testbed.reports.figures_text import in_gbit
 from testbed.reports.layouts import kernel_table
-from testbed.reports.words import in_gbit
 
 
 def markdown_report(report: Report) -> str:

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from testbed.analysis.report import Report
 from testbed.errors import InputError
-from testbed.reports.data import Report
 from testbed.yamlfile import did_you_mean
 
 # Format -> module and function (Report -> str); imported only when asked for.
@@ -21,7 +21,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "markdown": ("testbed.reports.markdown", "markdown_report"),
     "table": ("testbed.reports.layouts", "table_report"),
     "html": ("testbed.reports.html", "html_report"),
-    "csv": ("testbed.reports.rows", "csv_report"),
+    "csv": ("testbed.reports.csv", "csv_report"),
     "junit": ("testbed.reports.ci", "junit_report"),
     "ktap": ("testbed.reports.ci", "ktap_report"),
 }
@@ -41,9 +41,9 @@ def render(folder: Path, format: str) -> str:
 
 def read_report(folder: Path, *, whole: bool = False) -> Report:
     """The report of the run in `folder`, see report_of_lines; InputError for what is no run."""
+    from testbed.analysis.report import report_of_lines
     from testbed.records.decode import read
     from testbed.records.store import open_run
-    from testbed.reports.data import report_of_lines
 
     stored = open_run(folder)
     with without_cycle_collection():

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
-from testbed.reports.data import ComparisonData, MetricSummary, ReportData, main_sizes
-from testbed.reports.metrics import COMPARED, PING_PONG, size_of
-from testbed.reports.words import effect, in_gbit, p_value, short, spread, with_interval
+from testbed.analysis.metrics import COMPARED, PING_PONG, size_of
+from testbed.analysis.report import ComparisonData, MetricSummary, ReportData, main_sizes
+from testbed.reports.figures_text import effect, in_gbit, p_value, short, spread, with_interval
 from testbed.stats.compare import least_pairs
 
 # What the tables show beside the bitrate, where a run has it. A further one is one more line.

@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from testbed.reports import brief, tables
-from testbed.reports.data import Report, ReportData
-from testbed.reports.evidence import first_stacks
+from testbed.analysis.evidence import first_stacks
+from testbed.analysis.report import Report, ReportData
+from testbed.reports import many_states, tables
+from testbed.reports.figures_text import ascii_only, folded, in_gbit, table, wrapped
 from testbed.reports.layouts import gain_grid, kernel_table
-from testbed.reports.words import ascii_only, folded, in_gbit, table, wrapped
 
 MOST_FUNCTIONS = 5  # of a profile; the other formats show all
 
@@ -19,10 +19,10 @@ MOST_FUNCTIONS = 5  # of a profile; the other formats show all
 def text_report(report: Report) -> str:
     """The whole report. At most 75 columns, but for the lines of packet sizes and long settings.
 
-    A run of many states has a shorter one (brief.py).
+    A run of many states has a shorter one (many_states.py).
     """
     data = report.data
-    if brief.is_long(data):
+    if many_states.is_long(data):
         return _joined(_brief(report))
     states = tables.states_table(data)
     sections = [
@@ -46,20 +46,22 @@ def text_report(report: Report) -> str:
 def _brief(report: Report) -> list[list[str]]:
     """The sections of a report with more states than fit with a block each."""
     data = report.data
-    states, effects = tables.states_table(data), brief.effects_table(data)
+    states, effects = tables.states_table(data), many_states.effects_table(data)
     grid = _grid(report)
     return [
         [f"{data.experiment}: {data.run_id}"],
         _wrapped(tables.notes(data)),
         grid,
         _table(states) if states and not grid else [],
-        [effects.heading, *_table(effects), "", *_wrapped(brief.verdict_lines(data))] if effects else [],
+        [effects.heading, *_table(effects), "", *_wrapped(many_states.verdict_lines(data))]
+        if effects
+        else [],
         _wrapped(tables.remarks(data)),
-        _wrapped(brief.expectation_counts(data)),
-        _wrapped(brief.axes_lines(report)),
+        _wrapped(many_states.expectation_counts(data)),
+        _wrapped(many_states.axes_lines(report)),
         _wrapped([tables.rule_line(data)]),
         wrapped(data.method),
-        wrapped(brief.pointer(data)),
+        wrapped(many_states.pointer(data)),
         command_lines(data.argv),
     ]
 

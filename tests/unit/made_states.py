@@ -2,8 +2,8 @@
 
 from made_rounds import made_round, made_run, made_state, packets
 
+from testbed.analysis.report import Report, make_report
 from testbed.records.model import Kernel
-from testbed.reports.data import Report, make_report
 
 KERNELS = ("6.18.5", "7.3.4")
 AXES = {

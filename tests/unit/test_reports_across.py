@@ -11,13 +11,13 @@ import pytest
 from made_rounds import blocks_of, made_run, made_state, sample_with
 from typer.testing import CliRunner
 
+from testbed.analysis.report import make_report
 from testbed.cli import app
 from testbed.errors import InputError
 from testbed.records.bundle import unpacked
 from testbed.records.model import Kernel, Machine
 from testbed.records.store import RunWriter
-from testbed.reports.across import agreement, compare_runs, compare_text, differences, reproduced
-from testbed.reports.data import make_report
+from testbed.reports.run_comparison import agreement, compare_runs, compare_text, differences, reproduced
 from testbed.reports.text import command_lines
 from testbed.stats.compare import compare_pairs
 

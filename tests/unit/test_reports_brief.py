@@ -3,7 +3,7 @@
 import pytest
 from made_states import KERNELS, STATES, many_states_report
 
-from testbed.reports.brief import MOST_STATES
+from testbed.reports.many_states import MOST_STATES
 from testbed.reports.text import text_report
 
 

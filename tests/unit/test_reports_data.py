@@ -6,9 +6,9 @@ import tracemalloc
 import pytest
 from made_rounds import KERNEL, blocks_of, made_round, made_run, made_state, packets, sample_with
 
+from testbed.analysis.metrics import size_of
+from testbed.analysis.report import ReportData, main_sizes, report_data
 from testbed.records.model import CoreUse, Cpu, PacketSizesMeta, ProcessUse, Tcp, Workload
-from testbed.reports.data import ReportData, main_sizes, report_data
-from testbed.reports.metrics import size_of
 
 SIDE = "server:veth0"
 

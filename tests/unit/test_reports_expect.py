@@ -6,10 +6,10 @@ import pytest
 from made_many import many_lines, many_run
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
+from testbed.analysis.metrics import size_of
+from testbed.analysis.report import make_report, report_data
 from testbed.experiments.expect import parse, report_metric
 from testbed.records.model import Kernel, Round
-from testbed.reports.data import make_report, report_data
-from testbed.reports.metrics import size_of
 from testbed.reports.text import text_report
 
 SIDE = "server:veth0"

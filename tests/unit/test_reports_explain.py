@@ -3,9 +3,9 @@
 import pytest
 from made_rounds import made_round, made_run, made_state, packets
 
+from testbed.analysis.explain import Flow, explain, explained, flow_of
+from testbed.analysis.report import report_data
 from testbed.records.model import Tcp, Tuple, Workload
-from testbed.reports.data import report_data
-from testbed.reports.explain import Flow, explain, explained, flow_of
 
 NAGLE = Flow(family=6, mss=1428, options=12, write=512_000, limit=524_280)
 HEADERS = "(14 Ethernet, 40 IPv6, 32 TCP with timestamps)"

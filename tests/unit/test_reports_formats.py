@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import pytest
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
+from testbed.analysis.report import make_report
 from testbed.reports.ci import junit_report, ktap_report
-from testbed.reports.data import make_report
+from testbed.reports.csv import COLUMNS, csv_report
 from testbed.reports.markdown import markdown_report
-from testbed.reports.rows import COLUMNS, csv_report
 
 
 @pytest.fixture(scope="module")

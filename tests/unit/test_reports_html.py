@@ -9,8 +9,8 @@ from made_nagle import nagle_run
 from made_rounds import made_round, made_run, made_state
 from made_states import KERNELS, STATES, many_states_report
 
+from testbed.analysis.report import make_report
 from testbed.reports import svg
-from testbed.reports.data import make_report
 from testbed.reports.html import html_report
 
 # Run in the page: what overflows, what is not drawn, and how it looks.

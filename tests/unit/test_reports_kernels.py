@@ -3,8 +3,8 @@
 import pytest
 from made_rounds import made_round, made_run, made_state, packets, sample_with
 
+from testbed.analysis.report import make_report
 from testbed.records.model import Kernel
-from testbed.reports.data import make_report
 from testbed.reports.html import html_report
 from testbed.reports.markdown import markdown_report
 from testbed.reports.text import text_report

@@ -2,8 +2,8 @@
 
 from made_rounds import made_round, made_run, made_state, packets
 
+from testbed.analysis.report import make_report
 from testbed.records.model import CoreUse, Cpu, Tcp, Workload
-from testbed.reports.data import make_report
 from testbed.reports.layouts import before_after, gain_grid, sender_fields, table_report
 
 

@@ -3,9 +3,9 @@
 import pytest
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
-from testbed.reports.data import MetricSummary, make_report
+from testbed.analysis.report import MetricSummary, make_report
+from testbed.reports.figures_text import folded, ratio_words, with_interval
 from testbed.reports.text import ascii_report, text_report
-from testbed.reports.words import folded, ratio_words, with_interval
 
 BIG_TCP = {"client:veth0": {"mtu": 1500, "gso_max_size": 524280}, "server:veth0": {"mtu": 1500}}
 

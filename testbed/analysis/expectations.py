@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
+from testbed.analysis.columns import StateRounds, in_pairs
+from testbed.analysis.part import Part
 from testbed.experiments.expect import Expectation, Figures, judge, parse, report_metric
 from testbed.records.model import Run, state_label
-from testbed.reports.gather import StateRounds, in_pairs
-from testbed.reports.part import Part
 from testbed.stats.compare import compare_pairs
 
 

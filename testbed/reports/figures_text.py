@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from testbed.reports.data import ComparisonData, MetricSummary
+from testbed.analysis.report import ComparisonData, MetricSummary
 
 
 def ascii_only(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from testbed.reports.data import Report, main_sizes
+from testbed.analysis.report import Report, main_sizes
 
 COLUMNS = ("run_id", "state", "kernel", "round", "block", "metric", "unit", "value")
 

@@ -8,17 +8,17 @@ from itertools import chain
 
 from pydantic import Field
 
+from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
+from testbed.analysis.columns import Gathered, StateRounds, gather, in_pairs
+from testbed.analysis.description import method, state_headers
+from testbed.analysis.evidence import all_rules
+from testbed.analysis.expectations import ExpectationData, asked_expectations, judged_expectations
+from testbed.analysis.explain import explained
+from testbed.analysis.metrics import COMPARED, size_of
+from testbed.analysis.part import Part
 from testbed.experiments.expect import report_metric
 from testbed.records.decode import Line, line_of
 from testbed.records.model import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
-from testbed.reports.describe import method, state_headers
-from testbed.reports.evidence import all_rules
-from testbed.reports.expectations import ExpectationData, asked_expectations, judged_expectations
-from testbed.reports.explain import explained
-from testbed.reports.gather import Gathered, StateRounds, gather, in_pairs
-from testbed.reports.kernels import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
-from testbed.reports.metrics import COMPARED, size_of
-from testbed.reports.part import Part
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import Drift, drift, line
 from testbed.stats.summary import summarise

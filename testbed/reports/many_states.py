@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.reports.data import ComparisonData, Report, ReportData
-from testbed.reports.describe import settings_words
+from testbed.analysis.description import settings_words
+from testbed.analysis.report import ComparisonData, Report, ReportData
+from testbed.reports.figures_text import effect, p_value
 from testbed.reports.tables import Table, compared
-from testbed.reports.words import effect, p_value
 
 MOST_STATES = 8  # with a block of their own, some 20 lines each
 

@@ -8,10 +8,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
+from testbed.analysis.evidence import Evidence
+from testbed.analysis.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
 from testbed.records.decode import Line
 from testbed.records.model import Round, Run, state_label
-from testbed.reports.evidence import Evidence
-from testbed.reports.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from testbed.analysis.metrics import COMPARED
+from testbed.analysis.part import Part
+from testbed.analysis.report import ComparisonData, Report, asked_effect
 from testbed.records.model import Run
-from testbed.reports.data import ComparisonData, Report, asked_effect
-from testbed.reports.metrics import COMPARED
-from testbed.reports.part import Part
+from testbed.reports.figures_text import p_value, ratio_words, table, wrapped
 from testbed.reports.tables import TITLES
-from testbed.reports.words import p_value, ratio_words, table, wrapped
 from testbed.stats.compare import Verdict, compare_unpaired, judged_together
 
 Agreement = Literal["agrees", "disagrees", "cannot tell"]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.analysis.metrics import size_of
 from testbed.records.model import Round
-from testbed.reports.metrics import size_of
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
 IP = {4: 20, 6: 40}

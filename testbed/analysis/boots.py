@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
+from testbed.analysis.columns import StateRounds
+from testbed.analysis.metrics import size_of
+from testbed.analysis.part import Part
 from testbed.records.model import Run, state_label
-from testbed.reports.gather import StateRounds
-from testbed.reports.metrics import size_of
-from testbed.reports.part import Part
 from testbed.stats.boots import boot_interval, levels
 
 BITS = "bits_per_second"
