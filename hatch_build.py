@@ -15,7 +15,7 @@ class ShippedFiles(BuildHookInterface):
         root = Path(self.root)
         sys.path.insert(0, str(root))
         from testbed.errors import TestbedError
-        from testbed.evidence.build import build
+        from testbed.evidence.compile import build
 
         try:
             program = build()

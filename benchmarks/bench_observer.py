@@ -46,13 +46,13 @@ from typing import Any
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.bpf_sizes import BpfSizes
+from testbed.evidence.collect import CollectorName, CollectSpec
 from testbed.evidence.collector import Collector
 from testbed.evidence.collectors import collectors_for, size_source
 from testbed.evidence.libbpf import run_statistics
 from testbed.evidence.processes import descendants, in_namespaces, tasks
 from testbed.evidence.sampling import INTERVAL_S, SEARCH_EVERY, Sampler
 from testbed.evidence.sizes import SizeSource
-from testbed.evidence.spec import CollectorName, CollectSpec
 from testbed.lab.lab import Lab, open_lab
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks, Outcome

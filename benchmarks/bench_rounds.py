@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from testbed.errors import InputError
+from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
-from testbed.evidence.spec import CollectSpec
 from testbed.experiments.resolve import load_experiment
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits

@@ -29,7 +29,7 @@ main() {
         python_package
         echo "$content" >".venv/set-up-$wanted"
     fi
-    .venv/bin/python -m testbed.evidence.build >/dev/null || say "packet sizes will be collected without BPF"
+    .venv/bin/python -m testbed.evidence.compile >/dev/null || say "packet sizes will be collected without BPF"
 }
 
 say() { echo "set-up: $*" >&2; }

@@ -143,8 +143,8 @@ class _Lines:
 def _source(asked: str) -> SizeSource:
     from typing import get_args
 
+    from testbed.evidence.collect import CollectorName
     from testbed.evidence.collectors import size_source
-    from testbed.evidence.spec import CollectorName
 
     for name in get_args(CollectorName):
         if name == asked and (source := size_source(name)[0]):

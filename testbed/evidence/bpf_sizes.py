@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from testbed.errors import TestbedError
-from testbed.evidence.build import OBJECT
+from testbed.evidence.compile import OBJECT
 from testbed.evidence.libbpf import Link, Map, Object
 from testbed.evidence.sizes import SizeKey, Sizes
 

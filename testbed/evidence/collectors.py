@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from testbed.errors import MissingCapability
 from testbed.evidence.af_packet import PacketSocketSizes
+from testbed.evidence.collect import CollectorName, CollectSpec
 from testbed.evidence.collector import Collector
 from testbed.evidence.cpu import CpuUse
 from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.noise import NoiseMeter
 from testbed.evidence.packet_sizes import PacketSizes
+from testbed.evidence.packet_stacks import PacketStacks
 from testbed.evidence.profile import CpuProfile
+from testbed.evidence.protocol_counters import StackCounters
 from testbed.evidence.sizes import SizeSource
-from testbed.evidence.spec import CollectorName, CollectSpec
-from testbed.evidence.stack_counters import StackCounters
-from testbed.evidence.stacks import PacketStacks
 from testbed.evidence.tcp import TcpState
 
 

@@ -35,7 +35,7 @@ class Object:
         self._lib = library()
         self._object: int | None = None
         if not path.exists():
-            raise MissingCapability(f"{path.name} is not compiled: run python -m testbed.evidence.build")
+            raise MissingCapability(f"{path.name} is not compiled: run python -m testbed.evidence.compile")
         with _Words() as words:
             opened = self._lib.bpf_object__open_file(str(path).encode(), None)
             if not opened:

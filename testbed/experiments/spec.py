@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from testbed.capabilities import parse_requirement
 from testbed.devices.settings import Settings
-from testbed.evidence.spec import CollectSpec
+from testbed.evidence.collect import CollectSpec
 from testbed.experiments.expect import parse
 from testbed.yamlfile import mistake
 

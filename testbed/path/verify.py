@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import TestbedError
+from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collector import Collector
 from testbed.evidence.collectors import collectors_for
-from testbed.evidence.spec import CollectSpec
 from testbed.lab.lab import Lab
 from testbed.path.predict import LEGACY_MAX_SIZE, Hop
 from testbed.records.model import PacketSize

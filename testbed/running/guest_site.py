@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.capabilities import Capabilities
-from testbed.evidence.spec import CollectSpec
+from testbed.evidence.collect import CollectSpec
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
 from testbed.guests.agent import Channel, GuestLost

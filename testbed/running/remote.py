@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 
 from testbed.capabilities import Capabilities
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.evidence.spec import CollectSpec
+from testbed.evidence.collect import CollectSpec
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import NoiseLimits

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from testbed.capabilities import Capabilities
 from testbed.errors import TestbedError
+from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
-from testbed.evidence.spec import CollectSpec
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
 from testbed.records.model import Kernel, Round

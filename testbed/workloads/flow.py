@@ -18,9 +18,9 @@ from testbed.errors import InputError, TestbedError
 from testbed.lab.lab import Lab
 from testbed.records.model import Workload
 from testbed.slowness import scaled
-from testbed.workloads import when_told as when_told_worker
-from testbed.workloads.crew import Crew, Member
+from testbed.workloads import start_gate as when_told_worker
 from testbed.workloads.listening import listens
+from testbed.workloads.process_group import Crew, Member
 from testbed.workloads.tool import Hooks, Options, Outcome
 
 STARTED = b"started\n"

@@ -17,10 +17,10 @@ from testbed.errors import MissingCapability
 from testbed.evidence import libbpf
 from testbed.evidence.af_packet import PacketSocketSizes
 from testbed.evidence.bpf_sizes import BpfSizes
+from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for, size_source
 from testbed.evidence.mixed_sizes import MixedSizes
 from testbed.evidence.packet_sizes import PacketSizes
-from testbed.evidence.spec import CollectSpec
 from testbed.lab.lab import open_lab
 
 pytestmark = pytest.mark.requires("bpf")

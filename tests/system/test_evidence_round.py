@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.inet_diag import TcpSockets
 from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.noise import noise, read, wait_for_quiet
 from testbed.evidence.processes import descendants, family, tasks
-from testbed.evidence.spec import CollectSpec
 from testbed.lab.lab import open_lab
 
 SERVE = """

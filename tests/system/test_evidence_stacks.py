@@ -10,9 +10,9 @@ import pytest
 
 from testbed.errors import MissingCapability
 from testbed.evidence import perf
+from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
-from testbed.evidence.spec import CollectSpec
-from testbed.evidence.stacks import PacketStacks
+from testbed.evidence.packet_stacks import PacketStacks
 from testbed.lab.lab import open_lab
 from testbed.topology.loading import parse_topology
 

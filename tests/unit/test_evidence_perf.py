@@ -2,10 +2,10 @@
 
 import pytest
 
+from testbed.evidence.collect import CollectSpec, parse_condition
+from testbed.evidence.packet_stacks import collect
 from testbed.evidence.perf import functions, samples
 from testbed.evidence.profile import differing, profile
-from testbed.evidence.spec import CollectSpec, parse_condition
-from testbed.evidence.stacks import collect
 from testbed.records.model import Profile
 
 STACKS = """net:netif_receive_skb: dev=veth0 skbaddr=0xffff888203e814e0 len=512080

@@ -1,6 +1,6 @@
 """Counters of the stack from the files of /proc/net."""
 
-from testbed.evidence.stack_counters import moved, parse, softnet
+from testbed.evidence.protocol_counters import moved, parse, softnet
 
 NETSTAT = """TcpExt: SyncookiesSent TCPBacklogDrop ListenDrops TCPLossProbes
 TcpExt: 7 3 0 12

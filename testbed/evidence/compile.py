@@ -1,4 +1,4 @@
-"""Compile the BPF program: `python -m testbed.evidence.build`, at set-up and when the wheel is built.
+"""Compile the BPF program: `python -m testbed.evidence.compile`, at set-up and when the wheel is built.
 
 The object holds no address of this machine's kernel (CO-RE), so one object
 serves every kernel with BTF, and every architecture of the same byte order.

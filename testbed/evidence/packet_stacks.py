@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from testbed.evidence.collect import parse_condition
 from testbed.evidence.perf import Perf, Sample, samples
-from testbed.evidence.spec import parse_condition
 from testbed.lab.lab import Lab
 from testbed.records.model import Stack
 
