@@ -131,7 +131,7 @@ def test_an_up_killed_half_way_leaves_what_down_removes(name, sends):
     )
     script = (
         "import os, signal; from itertools import count\n"
-        "from testbed.netlink.channel import Channel; from testbed.topology import ownership\n"
+        "from testbed.netlink.channel import Channel; from testbed.lab import named\n"
         "from testbed.topology.loading import parse_topology\n"
         "sent, send = count(), Channel.send\n"
         "def send_or_die(self, *messages):\n"
