@@ -48,7 +48,7 @@ def test_a_run_killed_while_its_folder_is_made_leaves_nothing_that_looks_like_a_
     program = (
         "import os, pathlib, signal, sys\n"
         "sys.path.insert(0, 'tests/unit')\n"
-        "from test_experiments_store import *\n"
+        "from test_records_store import *\n"
         "os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"RunWriter.create(pathlib.Path({str(tmp_path)!r}), a_run())\n"
     )
@@ -70,7 +70,7 @@ def test_a_killed_run_reads_as_interrupted_and_its_torn_line_is_left_out(tmp_pat
     program = (
         "import sys, time, pathlib\n"
         "sys.path.insert(0, 'tests/unit')\n"
-        "from test_experiments_store import *\n"
+        "from test_records_store import *\n"
         f"writer = RunWriter.create(pathlib.Path({str(tmp_path)!r}), a_run())\n"
         "writer.append(a_round(0)); writer._rounds.write(b'{\"round\": 1, '); writer._rounds.flush()\n"
         "print('ready', flush=True); time.sleep(60)\n"

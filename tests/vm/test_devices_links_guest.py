@@ -12,7 +12,7 @@ from testbed.guests.outcome import Outcome
 pytestmark = [pytest.mark.slow, pytest.mark.requires("qemu")]
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = ROOT / "tests" / "system" / "test_links_kinds.py"
+TESTS = ROOT / "tests" / "system" / "test_devices_links.py"
 KINDS = ("geneve", "netkit", "ipvlan", "vlan", "dummy")
 
 
