@@ -119,8 +119,11 @@ class NamespaceNode:
         if self._closed:
             return
         self._closed = True
-        for process in [] if self._keeper else self._processes:
-            process.kill()
+        for process in self._processes:
+            if self._keeper:
+                process.let_go()
+            else:
+                process.kill()
         for borrowed in self._borrowed:
             give_back(borrowed, self.namespace)
         for name in ("channel", "features", "sysfs"):

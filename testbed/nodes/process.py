@@ -51,6 +51,13 @@ class LocalProcess:
                 self._kill_group()
         return self.wait(timeout=10)
 
+    def let_go(self) -> None:
+        """Stop watching it: it goes on, and nothing may be asked of this object any more. Idempotent."""
+        with self._lock:
+            if self._ended is None and self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
+
     def _wait(self, timeout: float) -> Ended | None:
         if self._ended is None:
             poll = select.poll()
@@ -123,6 +130,8 @@ def end_marked(mark: str) -> None:
                 with suppress(ProcessLookupError):  # it ended by itself meanwhile
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 select.select([descriptor], [], [], 10)
+                with suppress(ChildProcessError):  # one that this program started would stay a zombie
+                    os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOHANG)
         finally:
             os.close(descriptor)
 

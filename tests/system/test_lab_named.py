@@ -1,6 +1,7 @@
 """Labs that stay up: named, marked, locked; half-built ones are seen; nothing of others is touched."""
 
 import fcntl
+import gc
 import json
 import os
 import select
@@ -233,3 +234,28 @@ def test_up_starts_a_pump_again_that_was_killed(name):
     assert up(name, PUMPED) == "changed"
     assert "LOWER_UP" in ip("-n", f"tb-{name}-switch", "link", "show", "tap0")
     assert len(carriers_of(name)) == 1
+
+
+def test_building_and_removing_leaves_no_descriptor_and_no_zombie(name):
+    """Where one program does both many times, as a test suite does."""
+
+    def cycle():
+        up(name, PUMPED)
+        with named.attached(name, change=True) as lab:
+            lab.set({"switch:tap0": {"mtu": 1400}})
+        named.take_down(name)
+        with pytest.raises(InputError):
+            up(name, PUMPED.replace("tap0: {", "tap0: {features: {lro: on}, "))
+
+    cycle()
+    before = held_by_this_process()
+    for _ in range(5):
+        cycle()
+    assert held_by_this_process() == before
+
+
+def held_by_this_process():
+    """Its open descriptors and its children, zombies included."""
+    gc.collect()  # what earlier tests left for it to close
+    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return len(os.listdir("/proc/self/fd")), sorted(pid for file in children for pid in file.read_text().split())
