@@ -257,5 +257,6 @@ def test_building_and_removing_leaves_no_descriptor_and_no_zombie(name):
 def held_by_this_process():
     """Its open descriptors and its children, zombies included."""
     gc.collect()  # what earlier tests left for it to close
-    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return len(os.listdir("/proc/self/fd")), sorted(pid for file in children for pid in file.read_text().split())
+    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    children = sorted(pid for file in lists for pid in file.read_text().split())
+    return len(list(Path("/proc/self/fd").iterdir())), children
