@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,12 +28,15 @@ def edges(topology: Topology) -> list[Edge]:
 
 def text(topology: Topology) -> str:
     """Node by node, each device with its addresses and what it is joined to."""
-    placed = topology.placed()
+    joins: dict[End, list[Edge]] = {}
+    for edge in _edges(topology):
+        for end in {edge.one: None, edge.other: None}:
+            joins.setdefault(end, []).append(edge)
     lines: list[str] = []
-    for node in topology.nodes:
+    for node, devices in _by_node(topology).items():
         lines.append(node)
-        own = [device for end, device in placed.items() if end.node == node]
-        lines += ["  " + line for line in _columns([_row(topology, device) for device in own])]
+        rows = [_row(device, joins.get(device.end, ())) for device in devices]
+        lines += ["  " + line for line in _columns(rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -41,9 +44,9 @@ def mermaid(topology: Topology) -> str:
     """A mermaid flowchart: a box for each node, its devices inside."""
     arrows = {"wire": "---", "port": "-.-", "on": "-->"}
     lines = ["flowchart LR"]
-    for node in topology.nodes:
+    for node, devices in _by_node(topology).items():
         lines.append(f"  subgraph {node}")
-        lines += [f'    {_id(end)}["{_title(device, "<br/>")}"]' for end, device in _of(topology, node)]
+        lines += [f'    {_id(device.end)}["{_title(device, "<br/>")}"]' for device in devices]
         lines.append("  end")
     for edge in _edges(topology):
         lines.append(f"  {_id(edge.one)} {arrows[edge.relation]}|{edge.label}| {_id(edge.other)}")
@@ -54,11 +57,9 @@ def dot(topology: Topology) -> str:
     """A graphviz graph: a cluster for each node, its devices inside."""
     styles = {"wire": "solid", "port": "dotted", "on": "dashed"}
     lines = ["graph topology {", "  rankdir=LR; compound=true; node [shape=box];"]
-    for node in topology.nodes:
+    for node, devices in _by_node(topology).items():
         lines.append(f'  subgraph "cluster_{node}" {{ label="{node}";')
-        lines += [
-            f'    "{end}" [label="{_title(device, chr(92) + "n")}"];' for end, device in _of(topology, node)
-        ]
+        lines += [f'    "{device.end}" [label="{_title(device, chr(92) + "n")}"];' for device in devices]
         lines.append("  }")
     for edge in _edges(topology):
         style = styles[edge.relation]
@@ -83,18 +84,16 @@ def _edges(topology: Topology) -> Iterator[Edge]:
             yield Edge(end, End(end.node, lower), "on", kind.name)
 
 
-def _row(topology: Topology, device: Placed) -> tuple[str, str, str, str]:
+def _row(device: Placed, joins: Sequence[Edge]) -> tuple[str, str, str, str]:
     mtu = "" if device.config.mtu is None else f"mtu {device.config.mtu}"
     addresses = " ".join(str(address) for address in device.config.addresses)
-    return device.end.device, device.kind, _joins(topology, device), f"{mtu} {addresses}".strip()
+    return device.end.device, device.kind, _joins(device, joins), f"{mtu} {addresses}".strip()
 
 
-def _joins(topology: Topology, device: Placed) -> str:
-    """What the device is joined to, seen from it."""
+def _joins(device: Placed, joins: Sequence[Edge]) -> str:
+    """What the device is joined to by its `joins`, seen from it."""
     words = []
-    for edge in _edges(topology):
-        if device.end not in (edge.one, edge.other):
-            continue
+    for edge in joins:
         upper = edge.one == device.end
         other = edge.other if upper else edge.one
         arrows = {"wire": "<->", "port": "has port" if upper else "port of", "on": "on" if upper else "under"}
@@ -105,7 +104,7 @@ def _joins(topology: Topology, device: Placed) -> str:
     return ", ".join(words)
 
 
-def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     if not rows:
         return []
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -114,8 +113,12 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _of(topology: Topology, node: str) -> list[tuple[End, Placed]]:
-    return [(end, device) for end, device in topology.placed().items() if end.node == node]
+def _by_node(topology: Topology) -> dict[str, list[Placed]]:
+    """The devices of every node, those without any included, in the file's order."""
+    devices: dict[str, list[Placed]] = {node: [] for node in topology.nodes}
+    for end, device in topology.placed().items():
+        devices[end.node].append(device)
+    return devices
 
 
 def _title(device: Placed, newline: str) -> str:

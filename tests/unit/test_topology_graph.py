@@ -1,12 +1,13 @@
 """Topologies drawn as text, mermaid and dot."""
 
 import re
+import sys
 
 import pytest
 
 from testbed.cli import main
 from testbed.topology.graph import FORMS, dot, edges, mermaid, text
-from testbed.topology.loading import load_topology, shipped_topologies
+from testbed.topology.loading import load_topology, parse_topology, shipped_topologies
 
 
 def test_edges_tell_wires_ports_and_lower_devices_apart():
@@ -79,3 +80,31 @@ def test_mermaid_identifiers_are_words_and_each_is_declared():
     }
     assert used <= declared
     assert len(declared) == 5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_drawing_twice_as_many_nodes_takes_twice_as_many_steps(form):
+    """Counted in calls of functions, which no other program on the machine changes."""
+
+    def calls(nodes):
+        topology = parse_topology(
+            "nodes:\n"
+            + "".join(
+                f"  n{i}: {{devices: {{v: {{kind: veth, peer: 'm{i}:v'}}}}}}\n  m{i}: {{}}\n"
+                for i in range(nodes)
+            )
+        )
+        counted = 0
+
+        def count(*_):
+            nonlocal counted
+            counted += 1
+
+        sys.setprofile(count)
+        try:
+            FORMS[form](topology)
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    assert calls(200) < 2.1 * calls(100)
