@@ -20,10 +20,11 @@ test: set-up-test ## unit, system and default VM tests (root; without root the u
 test-vm: set-up-vm ## every test that boots kernels, the long ones too (root)
 	$(BIN)/pytest tests/vm
 
-check: set-up-test ## lint, formatting and types
+check: set-up-test ## lint, formatting, types, and imports that go downwards only
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/unit/test_project_layers.py
 
 bench-build: set-up-test ## time building and taking down 100 and 1000 nodes, against ip (root, 3 minutes)
 	$(BIN)/python benchmarks/bench_build.py

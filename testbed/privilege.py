@@ -1,4 +1,6 @@
-"""Commands that need root say so in one line."""
+"""What needs root says so in one line; what needs namespaces of its own only makes do without."""
+
+from __future__ import annotations
 
 import os
 
@@ -9,3 +11,9 @@ def need_root(command: str, without: str) -> None:
     """MissingCapability unless this process is root; `without` says what works without it."""
     if os.geteuid() != 0:
         raise MissingCapability(f"{command}: needs root (network namespaces, BPF): use sudo; {without}")
+
+
+def own_namespaces() -> list[str]:
+    """How to enter namespaces of one's own, whose first process ends all others when it ends."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from testbed.records import decode
 from testbed.records.model import Profile, Stack
@@ -57,6 +58,21 @@ class Evidence:
             return None
         functions = {name: share / self.profiles for name, share in self.shares.items()}
         return Profile(samples=self.profiled, functions=functions)
+
+
+class Difference(NamedTuple):
+    """A function's share of the busy CPU time in two states, in percent."""
+
+    function: str
+    a: float
+    b: float
+
+
+def differing(a: Profile, b: Profile, most: int = 10) -> list[Difference]:
+    """The functions whose share differs most between two profiles; one that is not listed counts 0."""
+    names = a.functions.keys() | b.functions.keys()
+    found = [Difference(name, a.functions.get(name, 0.0), b.functions.get(name, 0.0)) for name in names]
+    return sorted(found, key=lambda one: (-abs(one.b - one.a), one.function))[:most]
 
 
 def all_rules(states: Sequence[Evidence]) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from testbed.analysis.columns import StateRounds, in_pairs
+from testbed.analysis.expect import Expectation, Figures, judge, parse, report_metric
 from testbed.analysis.part import Part
-from testbed.experiments.expect import Expectation, Figures, judge, parse, report_metric
 from testbed.records.model import Run, state_label
 from testbed.stats.compare import compare_pairs
 

@@ -11,12 +11,12 @@ from pydantic import Field
 from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.analysis.columns import Gathered, StateRounds, gather, in_pairs
 from testbed.analysis.description import method, state_headers
-from testbed.analysis.evidence import all_rules
+from testbed.analysis.evidence import all_rules, differing
+from testbed.analysis.expect import report_metric
 from testbed.analysis.expectations import ExpectationData, asked_expectations, judged_expectations
 from testbed.analysis.explain import explained
 from testbed.analysis.metrics import COMPARED, size_of
 from testbed.analysis.part import Part
-from testbed.experiments.expect import report_metric
 from testbed.records.decode import Line, line_of
 from testbed.records.model import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
@@ -332,9 +332,7 @@ def _profiles(states: Mapping[str, StateRounds], asked: Sequence[tuple[str, str]
     for a, b in asked:
         before, after = states[a].evidence.profile(), states[b].evidence.profile()
         if before and after:
-            from testbed.evidence.profile import differing  # brings the collectors with it
-
-            found = differing([before], [after])
+            found = differing(before, after)
             yield ProfileData(a=a, b=b, functions=[FunctionShare(**one._asdict()) for one in found])
 
 

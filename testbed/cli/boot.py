@@ -19,10 +19,11 @@ from pathlib import Path
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.guests import vng, ways
 from testbed.guests.launch import Size
-from testbed.guests.outcome import BootFailed, Outcome, Result
+from testbed.guests.result import BootFailed, Result
 from testbed.guests.vm import Vm
 from testbed.guests.ways import Way
 from testbed.kernels.cache import BuiltKernel
+from testbed.outcome import Outcome
 
 OUTCOME = "outcome.json"
 # As timeout(1) has them: the command's time was over, and the tool itself failed.

@@ -93,9 +93,9 @@ def _traits(declared: list[str]) -> Traits:
     import platform
 
     from testbed.errors import InputError
+    from testbed.kernels.running import kernel_config
     from testbed.path.predict import DECLARABLE, traits_of
     from testbed.probing import find
-    from testbed.running.provenance import kernel_config
     from testbed.yamlfile import did_you_mean
 
     for name in declared:

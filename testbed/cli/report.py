@@ -63,8 +63,8 @@ def compare(
     What differs between the runs comes first. The comparison is unpaired: for a
     paired one measure both in one run, with --kernel.
     """
+    from testbed.analysis.reading import read_report
     from testbed.records.store import find_run, results_folder
-    from testbed.reports.output import read_report
     from testbed.reports.run_comparison import compare_runs, compare_text
 
     folder = results_folder(results)
@@ -121,10 +121,10 @@ def reproduce(
 
 
 def _reproduce(original: Path, results: Path) -> int:
+    from testbed.analysis.reading import read_report
     from testbed.cli.progress import Terminal
     from testbed.cli.run import booted_kernels, stop_on_signals
     from testbed.records.store import open_run
-    from testbed.reports.output import read_report
     from testbed.reports.run_comparison import reproduced, reproduced_text
     from testbed.running.runner import rebuild
     from testbed.running.session import carry_out, kernels_of

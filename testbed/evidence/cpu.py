@@ -12,9 +12,9 @@ import psutil
 
 from testbed.evidence.processes import descendants, in_namespaces, processors
 from testbed.evidence.sampling import Sampler
+from testbed.kernels.running import kernel_config
 from testbed.lab.lab import Lab
 from testbed.records.model import CoreUse, Cpu, ProcessUse
-from testbed.running.provenance import kernel_config
 
 Times = Mapping[str, float]
 

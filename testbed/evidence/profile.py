@@ -1,10 +1,10 @@
-"""Where the CPU time went, by function, and which functions differ most between two states."""
+"""Where the CPU time of a round went, by function."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from testbed.evidence.perf import Perf, functions
 from testbed.lab.lab import Lab
@@ -49,14 +49,6 @@ class CpuProfile:
         self._perf.close()
 
 
-class Difference(NamedTuple):
-    """A function's share of the busy CPU time in two states, in percent."""
-
-    function: str
-    a: float
-    b: float
-
-
 def profile(sampled: Iterable[str]) -> Profile:
     """Shares by function, one name a sample; what perf cannot name is `[unknown]`."""
     counted = Counter(sampled)
@@ -64,17 +56,3 @@ def profile(sampled: Iterable[str]) -> Profile:
     total = sum(busy.values())
     ranked = sorted(busy, key=lambda name: (-busy[name], name))[:_MOST]
     return Profile(samples=total, functions={name: 100 * busy[name] / total for name in ranked})
-
-
-def differing(a: Sequence[Profile], b: Sequence[Profile], most: int = 10) -> list[Difference]:
-    """The functions whose mean share differs most between the rounds of two states."""
-    if not a or not b:
-        return []
-    names = {name for one in (*a, *b) for name in one.functions}
-    found = [Difference(name, _mean(a, name), _mean(b, name)) for name in names]
-    return sorted(found, key=lambda one: (-abs(one.b - one.a), one.function))[:most]
-
-
-def _mean(profiles: Sequence[Profile], name: str) -> float:
-    """A function that a round does not list counts 0 there."""
-    return sum(one.functions.get(name, 0.0) for one in profiles) / len(profiles)

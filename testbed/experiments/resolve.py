@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from testbed import yamlfile
+from testbed.analysis.expect import parse, place_of
 from testbed.devices.settings import Settings
 from testbed.errors import InputError
-from testbed.experiments.expect import parse, place_of
 from testbed.experiments.parameters import filled_in, unknown
 from testbed.experiments.spec import Experiment, Variation
 from testbed.topology.loading import find_topology, load_topology

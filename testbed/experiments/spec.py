@@ -8,10 +8,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from testbed.analysis.expect import parse
 from testbed.capabilities import parse_requirement
 from testbed.devices.settings import Settings
 from testbed.evidence.collect import CollectSpec
-from testbed.experiments.expect import parse
 from testbed.yamlfile import mistake
 
 

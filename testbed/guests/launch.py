@@ -17,6 +17,7 @@ from testbed.guests import qemu, ways
 from testbed.guests.initramfs import initramfs
 from testbed.guests.ways import Way
 from testbed.kernels.cache import BuiltKernel
+from testbed.privilege import own_namespaces
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,3 @@ def _in_memory(content: bytes) -> BinaryIO:
     file.write(content)
     file.flush()
     return file
-
-
-def own_namespaces() -> list[str]:
-    """How to enter namespaces of one's own, whose first process ends all others when it ends."""
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]

@@ -22,9 +22,10 @@ from testbed.errors import InputError
 from testbed.guests import command, console, pinning, qemu, ways
 from testbed.guests.agent import Agent, Channel, GuestLost
 from testbed.guests.launch import Launched, Size, launch
-from testbed.guests.outcome import BootFailed, Outcome, Result, of_status
+from testbed.guests.result import BootFailed, Result, of_status
 from testbed.guests.ways import Way
 from testbed.kernels.cache import BuiltKernel
+from testbed.outcome import Outcome
 
 # Seconds with KVM; software emulation gets `Way.slowdown` times as much.
 BOOT_S = 25.0

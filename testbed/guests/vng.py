@@ -22,11 +22,13 @@ from pathlib import Path
 
 from testbed.errors import MissingCapability
 from testbed.guests import command, console, ways
-from testbed.guests.launch import Size, own_namespaces
-from testbed.guests.outcome import BootFailed, Outcome, Result, of_status
+from testbed.guests.launch import Size
 from testbed.guests.qemu import SOCKETS
+from testbed.guests.result import BootFailed, Result, of_status
 from testbed.guests.ways import Way
 from testbed.kernels.cache import BuiltKernel
+from testbed.outcome import Outcome
+from testbed.privilege import own_namespaces
 
 # Seconds with KVM, `Way.slowdown` times as many without: udev takes most of them.
 BOOT_S = 40.0

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.guests.launch import own_namespaces
-from testbed.guests.outcome import BuildFailed
 from testbed.kernels import cache, kconfig, series
 from testbed.kernels.tree import Tree, open_tree
+from testbed.outcome import Outcome
+from testbed.privilege import own_namespaces
 
 # What a build needs, and the Debian package that has it.
 TOOLS = {
@@ -41,6 +41,12 @@ STEP = re.compile(
 )
 
 Progress = Callable[[int, int | None, str], None]
+
+
+class BuildFailed(TestbedError):
+    """make ended with an error; says its first."""
+
+    outcome = Outcome.BUILD_FAILED
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,23 @@ from email import policy
 from email.parser import BytesParser
 from pathlib import Path
 
-from testbed.errors import InputError, MissingCapability
-from testbed.guests.outcome import SeriesDoesNotApply
+from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.kernels.tree import Tree, git, run_git
+from testbed.outcome import Outcome
 from testbed.records.model import Patch
 
 RANGE = re.compile(r"(?P<first>[^\s.][^\s]*?)\.\.(?P<last>[^\s]*)")
 MESSAGE_ID = re.compile(r"(?:https?://\S+/)?(?P<id>[^\s/@]+@[^\s/@]+)/?")
+
+
+class SeriesDoesNotApply(TestbedError):
+    """Says which patch, and why; `shown` is the hunk that failed."""
+
+    outcome = Outcome.SERIES_DOES_NOT_APPLY
+
+    def __init__(self, message: str, hunk: str) -> None:
+        super().__init__(message)
+        self.shown = hunk
 
 
 @dataclass(frozen=True)

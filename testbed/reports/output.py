@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from testbed.analysis.reading import read_report
 from testbed.analysis.report import Report
 from testbed.errors import InputError
 from testbed.yamlfile import did_you_mean
@@ -37,29 +36,6 @@ def render(folder: Path, format: str) -> str:
     """The run in `folder` as `format`. InputError for an unknown format or what is no run."""
     maker = report_maker(format)
     return maker(read_report(folder, whole=format in WHOLE))
-
-
-def read_report(folder: Path, *, whole: bool = False) -> Report:
-    """The report of the run in `folder`, see report_of_lines; InputError for what is no run."""
-    from testbed.analysis.report import report_of_lines
-    from testbed.records.decode import read
-    from testbed.records.store import open_run
-
-    stored = open_run(folder)
-    with without_cycle_collection():
-        return report_of_lines(stored.run, stored.lines(read), stored.problems, whole=whole)
-
-
-@contextmanager
-def without_cycle_collection() -> Iterator[None]:
-    """Figures are many and hold no cycles: looking for some takes a fifth of a long report's time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def report_maker(format: str) -> Callable[[Report], str]:

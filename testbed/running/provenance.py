@@ -1,9 +1,7 @@
-"""Where a run took place: machine, kernel and tools, as run.json records them."""
+"""Where a run took place: machine and tools, as run.json records them."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import os
 import platform
 import re
@@ -14,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from testbed import __version__
-from testbed.records.model import Kernel, Machine
+from testbed.records.model import Machine
 
 _CPU = Path("/sys/devices/system/cpu")
 
@@ -31,24 +29,6 @@ def machine() -> Machine:
     )
 
 
-def this_kernel() -> Kernel:
-    """The running kernel."""
-    uname = platform.uname()
-    return Kernel(
-        release=uname.release,
-        version=uname.version,
-        config_sha256=_sha256(kernel_config()),
-        cmdline=_text(Path("/proc/cmdline")) or "",
-        build_id=build_id(_bytes(Path("/sys/kernel/notes"))),
-    )
-
-
-def kernel_config() -> bytes | None:
-    """The running kernel's configuration as text, None where neither /proc nor /boot has it."""
-    packed = _bytes(Path("/proc/config.gz"))
-    return gzip.decompress(packed) if packed else _bytes(Path(f"/boot/config-{platform.release()}")) or None
-
-
 def tool_versions() -> dict[str, str]:
     """Name to version of what measures here; a tool that is not installed is left out."""
     from testbed.probing import find
@@ -56,12 +36,6 @@ def tool_versions() -> dict[str, str]:
     found = find(_TOOLS).values
     versions = {name: str(found[name]) for name in _TOOLS if found[name]}
     return {"testbed": __version__, "python": platform.python_version(), **versions}
-
-
-def build_id(notes: bytes) -> str | None:
-    """The GNU build id among the ELF notes of /sys/kernel/notes."""
-    found = re.search(rb"\x14\0\0\0\x03\0\0\0GNU\0(.{20})", notes, re.DOTALL)
-    return found[1].hex() if found else None
 
 
 _TOOLS = ("iperf3", "netperf", "iproute2", "ethtool", "perf", "qemu", "libbpf")
@@ -86,10 +60,6 @@ def _virtualisation() -> str | None:
     if re.search(r"^flags\s*:.*\bhypervisor\b", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE):
         return _text(Path("/sys/class/dmi/id/sys_vendor")) or "hypervisor"
     return None
-
-
-def _sha256(content: bytes | None) -> str | None:
-    return hashlib.sha256(content).hexdigest() if content else None
 
 
 def _text(path: Path) -> str | None:

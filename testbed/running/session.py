@@ -13,10 +13,10 @@ from testbed.evidence.noise import wait_for_quiet
 from testbed.experiments.resolve import Resolved
 from testbed.experiments.schedule import Leg, legs
 from testbed.experiments.spec import Protocol
+from testbed.kernels.running import this_kernel
 from testbed.records.model import Kernel, Status
 from testbed.records.store import StoredRun
 from testbed.running.leaks import leaked_since, take
-from testbed.running.provenance import this_kernel
 from testbed.running.runner import Observer, Runner, Stop, new_run, reopen
 from testbed.running.site import Here, Place
 
@@ -94,7 +94,7 @@ def _wait_for_quiet(protocol: Protocol, observer: Observer) -> None:
 
 
 def _unmet_expectations(folder: Path) -> list[str]:
-    from testbed.reports.output import read_report  # reports know experiments, not the other way round
+    from testbed.analysis.reading import read_report
 
     judged = read_report(folder).data.expectations
     return [f"expected {one.expectation}; found {one.found}" for one in judged if one.holds is not True]

@@ -13,9 +13,9 @@ from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import NoiseLimits
+from testbed.kernels.running import this_kernel
 from testbed.records.model import Kernel, Round
 from testbed.running.measure import Task, measure, try_state
-from testbed.running.provenance import this_kernel
 
 
 class PlaceLost(TestbedError):

@@ -6,9 +6,9 @@ import pytest
 from made_many import many_lines, many_run
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 
+from testbed.analysis.expect import parse, report_metric
 from testbed.analysis.metrics import size_of
 from testbed.analysis.report import make_report, report_data
-from testbed.experiments.expect import parse, report_metric
 from testbed.records.model import Kernel, Round
 from testbed.reports.text import text_report
 

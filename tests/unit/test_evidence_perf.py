@@ -2,10 +2,11 @@
 
 import pytest
 
+from testbed.analysis.evidence import differing
 from testbed.evidence.collect import CollectSpec, parse_condition
 from testbed.evidence.packet_stacks import collect
 from testbed.evidence.perf import functions, samples
-from testbed.evidence.profile import differing, profile
+from testbed.evidence.profile import profile
 from testbed.records.model import Profile
 
 STACKS = """net:netif_receive_skb: dev=veth0 skbaddr=0xffff888203e814e0 len=512080
@@ -58,12 +59,6 @@ def test_profile_of_an_idle_machine_is_empty():
 
 
 def test_functions_that_differ_most_come_first_and_absent_counts_zero():
-    a = [
-        Profile(samples=9, functions={"copy": 50.0, "tcp_ack": 10.0}),
-        Profile(samples=9, functions={"copy": 40.0}),
-    ]
-    b = [Profile(samples=9, functions={"copy": 20.0, "tcp_ack": 6.0})]
-    first, second = differing(a, b)
-    assert (first.function, first.a, first.b) == ("copy", 45.0, 20.0)
-    assert (second.function, second.a, second.b) == ("tcp_ack", 5.0, 6.0)
-    assert differing(a, []) == []
+    a = Profile(samples=9, functions={"copy": 45.0, "tcp_ack": 5.0, "skb_put": 1.0})
+    b = Profile(samples=9, functions={"copy": 20.0, "tcp_ack": 6.0, "skb_pull": 3.0})
+    assert [tuple(one) for one in differing(a, b, most=2)] == [("copy", 45.0, 20.0), ("skb_pull", 0.0, 3.0)]

@@ -11,9 +11,10 @@ from testbed.errors import InputError
 from testbed.guests import qemu, vng
 from testbed.guests.initramfs import Entry, cpio, needed_modules
 from testbed.guests.launch import Size
-from testbed.guests.outcome import Outcome, of_status
+from testbed.guests.result import of_status
 from testbed.guests.ways import Way, transports_of
 from testbed.kernels import cache
+from testbed.outcome import Outcome
 
 C_DAEMON = "usage: virtiofsd [options]\n -f foreground operation\n -o sandbox=namespace|chroot\n"
 RUST_DAEMON = "Usage: virtiofsd [OPTIONS]\n --shared-dir <SHARED_DIR>\n --readonly\n --cache <CACHE>\n"

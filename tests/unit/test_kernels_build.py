@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from testbed.errors import InputError
-from testbed.guests.outcome import SeriesDoesNotApply
 from testbed.kernels import build, kconfig, series
+from testbed.kernels.series import SeriesDoesNotApply
 from testbed.kernels.tree import open_tree, run_git
 
 KCONFIG = 'config VETH\n\ttristate "veth"\n\nmenuconfig NETKIT\n\tbool\n\tdepends on NET\n'

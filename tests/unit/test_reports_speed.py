@@ -9,11 +9,12 @@ from made_many import many_lines, many_run
 from made_nagle import nagle_run
 
 from testbed.analysis.metrics import size_of
+from testbed.analysis.reading import read_report
 from testbed.analysis.report import make_report
 from testbed.records import decode
 from testbed.records import model as record_models
 from testbed.records.store import open_run, write_run
-from testbed.reports.output import read_report, render, report_maker
+from testbed.reports.output import render, report_maker
 
 LEAN = [one for one in vars(decode).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
 

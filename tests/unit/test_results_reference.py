@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.reports.output import read_report
+from testbed.analysis.reading import read_report
 
 RESULTS = Path(__file__).parents[2] / "results"
 REFERENCES = sorted(RESULTS.glob("reference-*"))

@@ -1,6 +1,7 @@
 """Where a run took place, from recorded inputs."""
 
-from testbed.running.provenance import build_id, kernel_config, machine, this_kernel, tool_versions
+from testbed.kernels.running import build_id, kernel_config, this_kernel
+from testbed.running.provenance import machine, tool_versions
 
 NOTES = (
     bytes.fromhex("04000000 14000000 03000000".replace(" ", ""))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.guests.outcome import Outcome
+from testbed.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("qemu")]
 

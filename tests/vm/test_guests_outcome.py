@@ -15,10 +15,11 @@ from stock_kernel import stock
 
 from testbed.guests import ways
 from testbed.guests.launch import Size
-from testbed.guests.outcome import BootFailed, Outcome
 from testbed.guests.pinning import vcpu_threads
+from testbed.guests.result import BootFailed
 from testbed.guests.vm import Vm
 from testbed.guests.ways import Way
+from testbed.outcome import Outcome
 
 pytestmark = pytest.mark.slow
 BOOTS = 20

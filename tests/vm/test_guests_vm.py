@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from testbed.guests.outcome import Outcome
+from testbed.outcome import Outcome
 
 pytestmark = pytest.mark.requires("bpf")
 

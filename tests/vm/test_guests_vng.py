@@ -7,7 +7,7 @@ from stock_kernel import stock
 
 from testbed.guests import vng
 from testbed.guests.launch import Size
-from testbed.guests.outcome import Outcome
+from testbed.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("vng")]
 

@@ -1,27 +1,16 @@
-"""How a boot or a command in a guest can end."""
+"""The end of a boot, or of one command in a guest."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import TestbedError
+from testbed.outcome import Outcome
 
 # What the kernel's selftests exit with when they cannot run (tools/testing/selftests/kselftest.h).
 SKIP_STATUS = 4
-
-
-class Outcome(StrEnum):
-    PASS = "pass"
-    FAIL = "fail"
-    SKIP = "skip"
-    TIMEOUT = "timeout"
-    CRASH = "crash"
-    BOOT_FAILED = "boot failed"
-    BUILD_FAILED = "build failed"
-    SERIES_DOES_NOT_APPLY = "series does not apply"
 
 
 @dataclass(frozen=True)
@@ -53,20 +42,6 @@ class BootFailed(TestbedError):
     """The guest never became ready."""
 
     outcome = Outcome.BOOT_FAILED
-
-
-class BuildFailed(TestbedError):
-    outcome = Outcome.BUILD_FAILED
-
-
-class SeriesDoesNotApply(TestbedError):
-    """Says which patch, and why; `shown` is the hunk that failed."""
-
-    outcome = Outcome.SERIES_DOES_NOT_APPLY
-
-    def __init__(self, message: str, hunk: str) -> None:
-        super().__init__(message)
-        self.shown = hunk
 
 
 def of_status(status: int) -> Outcome:
