@@ -19,7 +19,7 @@ from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
 from testbed.experiments.resolve import load_experiment
 from testbed.experiments.schedule import Slot
-from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.spec import RoundLimits
 from testbed.records.model import Round
 from testbed.running.measure import Task, measure
 
@@ -67,7 +67,7 @@ def measured(count: int, collect: CollectSpec) -> list[Round]:
             for number in range(count):
                 state = states[number % len(states)]
                 slot = Slot(number // len(states), number % len(states), state.name)
-                record = measure(Task(number, slot, state, ""), collectors, NoiseLimits(), Path(folder))
+                record = measure(Task(number, slot, state, ""), collectors, RoundLimits(), Path(folder))
                 rounds.append(record)
                 print(f"round {number + 1}: {record.reason or 'valid'}", file=sys.stderr, flush=True)
         finally:

@@ -11,6 +11,11 @@ Three rules, tried in turn for each device and direction:
 Where the device counted drops or errors, packets on transmit may be more by as
 many: the driver dropped them after they had been seen (a tunnel counts a packet
 that is too large for its outer header as an error).
+
+Where the device counted more than was seen, the rest are unseen packets: the
+collector was not called for them (see docs/decisions.md, "Packets that no program
+saw"). How many may be unseen in a valid round is the experiment's `protocol.unseen`.
+Every other difference is a mismatch: one of the two counts is wrong.
 """
 
 from __future__ import annotations
@@ -18,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.records.model import Counters, PacketSize
+from testbed.records.model import Counters, PacketSize, Unseen
 
 ETHERNET_HEADER = 14
 # Ethernet, IPv4 and UDP; and a tunnel over IPv6 with options.
 SMALLEST_HEADERS, LARGEST_HEADERS = 42, 300
+# A runt without its Ethernet header, and the largest packet that any limit allows (GSO_MAX_SIZE and headers).
+SMALLEST_PACKET, LARGEST_PACKET = 28, 8 * 65535 + LARGEST_HEADERS
 # IPv6 packets above 65535 bytes get a hop-by-hop option when GRO merges them, until Linux 6.19.
 JUMBO_OPTION = 8
 LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + 40 + 65535
@@ -30,9 +37,13 @@ LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + 40 + 65535
 
 @dataclass
 class Verdict:
-    """How they compare: the rule for each `node:device direction` that needed one, and what differs."""
+    """How they compare, by `node:device direction`: the rule where one was needed, the packets unseen.
+
+    mismatches: differences that unseen packets cannot explain, each in words.
+    """
 
     rules: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, Unseen] = field(default_factory=dict)
     mismatches: list[str] = field(default_factory=list)
 
 
@@ -86,10 +97,32 @@ def _compare(
         for pulled in (0, ETHERNET_HEADER)
     ):
         verdict.rules[where] = f"{packets - held[0]} dropped after they were seen"
+    elif unseen := _unseen(sizes, *held, merging=merging and direction == "rx"):
+        verdict.unseen[where] = unseen
     else:
         verdict.mismatches.append(
             f"{where}: {packets} packets {octets} bytes seen, {held[0]} packets {held[1]} bytes counted"
         )
+
+
+def _unseen(sizes: Sequence[PacketSize], packets: int, octets: int, *, merging: bool) -> Unseen | None:
+    """The packets that were counted and not seen; None where the difference cannot be that.
+
+    Of merged packets the bytes are an estimate, by the mean of what was counted:
+    how long the headers of their segments were is unknown while some are missing.
+    """
+    seen = sum(size.packets for size in sizes)
+    segments = sum(size.packets * max(1, size.gso_segs) for size in sizes)
+    if merging and segments != seen:
+        missing = packets - segments
+        return Unseen.of(missing, round(missing * octets / packets), packets, octets) if missing > 0 else None
+    missing = packets - seen
+    length = sum(size.packets * size.size for size in sizes)
+    for pulled in (0, ETHERNET_HEADER):
+        rest = octets - (length - pulled * seen)
+        if missing > 0 and missing * SMALLEST_PACKET <= rest <= missing * LARGEST_PACKET:
+            return Unseen.of(missing, rest, packets, octets)
+    return None
 
 
 def _headers_of_segments(sizes: Sequence[PacketSize], packets: int, octets: int) -> int | None:

@@ -81,10 +81,10 @@ class PacketSizes:
         lost = self._source.lost()
         checked = {place: counters[place] for place in _places(this.devices) if place in counters}
         verdict = compare(seen, checked)
-        if verdict.mismatches:
+        if verdict.mismatches or verdict.unseen:
             verdict = compare(seen, checked, merging=_merging(this.lab))
         invalid = [f"packet sizes differ from the counters: {text}" for text in verdict.mismatches]
-        if lost:
+        if lost and not verdict.unseen:
             invalid.append(f"packet sizes: {lost} packets lost by the collector")
         wanted = [size for size in seen if self._wants(size)]
         fields: dict[str, Any] = {
@@ -94,9 +94,10 @@ class PacketSizes:
                 lost=lost,
                 reason=self._reason,
                 rules={**self._source.rules(), **verdict.rules},
+                unseen=verdict.unseen,
             ),
             "counters": counters,
-            "counters_match": not verdict.mismatches,
+            "counters_match": not (verdict.mismatches or verdict.unseen),
         }
         return fields | ({"invalid": invalid} if invalid else {})
 

@@ -144,6 +144,16 @@ class NoiseLimits(Model):
     foreign: Fraction | None = Field(None, description="CPU used by other processes, as a share of one core")
 
 
+UNSEEN = 0.001
+"""The share of a device's packets or bytes that may be unseen in a valid round, where a file does not say."""
+
+
+class RoundLimits(NoiseLimits):
+    """What makes a round invalid: noise, and packets that the collector of packet sizes did not see."""
+
+    unseen: Fraction = Field(UNSEEN, ge=0, lt=1)
+
+
 class Protocol(Model):
     """How many rounds, in which order, and when it is enough."""
 
@@ -158,9 +168,21 @@ class Protocol(Model):
         None, ge=0, description="of the order; a fresh one is drawn and recorded when absent"
     )
     noise: NoiseLimits = Field(default_factory=NoiseLimits)
+    unseen: Fraction = Field(
+        UNSEEN,
+        ge=0,
+        lt=1,
+        description="the largest share of a device's packets or bytes that may be missing from the packet "
+        "sizes of a valid round; 0: none",
+    )
     quiet_wait: float = Field(
         60, ge=0, description="seconds to wait at most, before the first round, for noise below its limits"
     )
+
+    @property
+    def limits(self) -> RoundLimits:
+        """What a round is held against."""
+        return RoundLimits(**self.noise.model_dump(), unseen=self.unseen)
 
     @model_validator(mode="after")
     def _cap_beyond_rounds(self) -> Protocol:

@@ -31,6 +31,23 @@ class PacketSize(Record):
     measured_packets: int = Field(0, description="the part of packets after the omitted seconds")
 
 
+class Unseen(Record):
+    """Packets of one device and direction that its counters counted and the collector did not see."""
+
+    packets: int
+    bytes: int
+    share: float = Field(description="of the packets or of the bytes counted, whichever is more; 0 to 1")
+
+    @classmethod
+    def of(cls, packets: int, octets: int, counted_packets: int, counted_octets: int) -> Unseen:
+        """So many of the counted ones, of which there is at least one."""
+        return cls(
+            packets=packets,
+            bytes=octets,
+            share=max(packets / counted_packets, octets / max(1, counted_octets)),
+        )
+
+
 class PacketSizesMeta(Record):
     collector: Literal["bpf", "af_packet", "none"] = "none"
     lost: int = Field(0, description="events that found the map full or the ring overrun")
@@ -39,6 +56,15 @@ class PacketSizesMeta(Record):
         default_factory=dict,
         description="`node:device direction` -> how it was compared with the counters, where not plainly",
     )
+    unseen: dict[str, Unseen] = Field(
+        default_factory=dict,
+        description="`node:device direction` -> what the device counted and the collector did not see",
+    )
+
+    @property
+    def unseen_share(self) -> float:
+        """The largest share of a device and direction that was unseen."""
+        return max((one.share for one in self.unseen.values()), default=0.0)
 
 
 class Counters(Record):

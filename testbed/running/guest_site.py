@@ -9,7 +9,7 @@ from pathlib import Path
 from testbed.capabilities import Capabilities
 from testbed.evidence.collect import CollectSpec
 from testbed.experiments.resolve import ResolvedState
-from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.spec import RoundLimits
 from testbed.guests.agent import Channel, GuestLost
 from testbed.guests.vm import Vm
 from testbed.kernels.cache import BuiltKernel
@@ -23,7 +23,7 @@ class VmPlace:
     """A booted kernel. The guest writes into the run's folder `run` and into nothing else."""
 
     def __init__(
-        self, kernel: BuiltKernel, folder: Path, run: Path, collect: CollectSpec, limits: NoiseLimits
+        self, kernel: BuiltKernel, folder: Path, run: Path, collect: CollectSpec, limits: RoundLimits
     ) -> None:
         """Boot `kernel`; `folder`, inside `run`, holds the guest's own record. BootFailed."""
         self._kernel = kernel

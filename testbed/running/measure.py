@@ -14,9 +14,9 @@ from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.collector import Collector
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
-from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.spec import RoundLimits
 from testbed.lab.lab import Lab, open_lab
-from testbed.records.model import Cpu, Round
+from testbed.records.model import Cpu, PacketSizesMeta, Round
 from testbed.records.store import now
 from testbed.workloads import TOOLS
 from testbed.workloads.tool import Hooks, Outcome
@@ -47,7 +47,7 @@ class Task:
         )
 
 
-def measure(task: Task, collectors: Sequence[Collector], limits: NoiseLimits, raw: Path) -> Round:
+def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, raw: Path) -> Round:
     """Measure one round. What goes wrong in it is the record's reason, not an exception."""
     begun, started = time.monotonic(), now()
     fields: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def _observe(task: Task, lab: Lab, collectors: Sequence[Collector], raw: Path) -
     return outcome, evidence
 
 
-def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits: NoiseLimits) -> list[str]:
+def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits: RoundLimits) -> list[str]:
     """Put what was found into the record's fields; the reasons why the round does not count."""
     fields |= evidence.fields
     fields["workload"] = outcome.workload
@@ -139,14 +139,30 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
         cpu = Cpu.model_validate(fields.get("cpu") or {})
         fields["cpu"] = cpu.model_copy(update={"processes": cpu.processes | outcome.processes})
     reasons = [] if outcome.reason is None else [outcome.reason]
-    return reasons + evidence.reasons + _too_noisy(fields.get("noise"), limits)
+    sizes = fields.get("packet_sizes_meta")
+    return [
+        *reasons,
+        *evidence.reasons,
+        *unseen_above(sizes, limits),
+        *_too_noisy(fields.get("noise"), limits),
+    ]
 
 
-def _too_noisy(noise: Any, limits: NoiseLimits) -> list[str]:
+def unseen_above(sizes: PacketSizesMeta | None, limits: RoundLimits) -> list[str]:
+    """The devices whose unseen packets are more than the limit, with the figures."""
+    return [
+        f"packet sizes: {one.packets} packets, {one.bytes} bytes not seen at {where}: "
+        f"{one.share:.2g} of them, above the limit of {limits.unseen:.2g}"
+        for where, one in (sizes.unseen if sizes else {}).items()
+        if one.share > limits.unseen
+    ]
+
+
+def _too_noisy(noise: Any, limits: RoundLimits) -> list[str]:
     """The declared limits that the round's noise went over, with both figures."""
     found = noise if isinstance(noise, dict) else noise.model_dump() if noise else {}
     reasons = []
-    for name, limit in limits.model_dump(exclude_none=True).items():
+    for name, limit in limits.model_dump(exclude_none=True, exclude={"unseen"}).items():
         percent = found.get(name)
         if percent is not None and percent > limit * 100:
             reasons.append(f"noise: {name} {percent:.1f}% is above the limit of {limit:.1%}")

@@ -19,7 +19,7 @@ from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.collect import CollectSpec
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
-from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.spec import RoundLimits
 from testbed.records.model import Kernel, Round
 from testbed.running.measure import Task
 from testbed.running.site import Here, PlaceLost
@@ -46,7 +46,7 @@ class Remote:
     """
 
     def __init__(
-        self, name: str, channel: Channel, collect: CollectSpec, limits: NoiseLimits, *, slowdown: float = 1.0
+        self, name: str, channel: Channel, collect: CollectSpec, limits: RoundLimits, *, slowdown: float = 1.0
     ) -> None:
         self.name = name
         self.raw = Path()
@@ -129,7 +129,7 @@ class FarEnd:
 
     def _open(self, asked: Mapping[str, Any]) -> None:
         self._here = Here(
-            CollectSpec.model_validate(asked["collect"]), NoiseLimits.model_validate(asked["limits"])
+            CollectSpec.model_validate(asked["collect"]), RoundLimits.model_validate(asked["limits"])
         )
 
     def _capabilities(self, asked: Mapping[str, Any]) -> dict[str, Any]:

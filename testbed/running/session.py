@@ -108,7 +108,7 @@ def _kernel(name: str) -> Kernel:
 
 def _opener(resolved: Resolved, run: Path) -> Callable[[Leg], Place]:
     """Opens the place of a leg: the running kernel, or a fresh boot of another."""
-    collect, limits = resolved.experiment.collect, resolved.experiment.protocol.noise
+    collect, limits = resolved.experiment.collect, resolved.experiment.protocol.limits
 
     def open_place(leg: Leg) -> Place:
         if leg.kernel is None:

@@ -12,7 +12,7 @@ from testbed.errors import TestbedError
 from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
 from testbed.experiments.resolve import ResolvedState
-from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.spec import RoundLimits
 from testbed.kernels.running import this_kernel
 from testbed.records.model import Kernel, Round
 from testbed.running.measure import Task, measure, try_state
@@ -46,7 +46,7 @@ class Place(Protocol):
 class Here:
     """The running kernel."""
 
-    def __init__(self, collect: CollectSpec, limits: NoiseLimits) -> None:
+    def __init__(self, collect: CollectSpec, limits: RoundLimits) -> None:
         self.name = platform.release()
         self.raw = Path()
         self._limits = limits

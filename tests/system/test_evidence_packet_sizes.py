@@ -212,6 +212,30 @@ def test_more_kinds_of_packets_than_have_places_on_a_cpu_are_counted_each(lab, s
     )
 
 
+def test_packet_hidden_from_the_programs_is_unseen_at_both_ends(lab, source):
+    """The programs are detached before the last datagram, as a tracer that is not called would miss it."""
+
+    def flow(lab):
+        with datagrams(lab) as send:
+            for _ in range(500):
+                send(1000)
+            source.stop()
+            send(700)
+
+    collector = PacketSizes(source)
+    for _ in range(10):  # once more where packets were missed beside the hidden one
+        collector.start(lab)
+        flow(lab)
+        record = collector.stop()
+        unseen = record["packet_sizes_meta"].unseen
+        if {one.packets for one in unseen.values()} == {1}:
+            break
+    assert set(unseen) == {"client:veth0 tx", "server:veth0 rx"}
+    assert {(one.packets, one.bytes) for one in unseen.values()} == {(1, HEADERS + 700)}
+    assert record["counters_match"] is False
+    assert "invalid" not in record
+
+
 def test_only_the_devices_asked_for_are_recorded_and_all_are_checked(lab, source):
     (record,) = exact(lab, send_each(1), PacketSizes(source, devices=["server:*"]))
     assert {entry.node for entry in record["packet_sizes"]} == {"server"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
-from testbed.experiments.spec import NoiseLimits
+from testbed.experiments.spec import RoundLimits
 from testbed.lab.lab import Lab, open_lab
 from testbed.nodes.node import Node
 from testbed.records.model import Round
@@ -80,7 +80,7 @@ def record(
     state = state_of(parse_options({"from": "client", "to": "server", "duration": 1, **given}))
     harmful = Harmful(before, at_start)
     task = Task(0, Slot(0, 0, state.name), state, kernel="this")
-    return measure(task, [harmful], NoiseLimits(), raw), harmful
+    return measure(task, [harmful], RoundLimits(), raw), harmful
 
 
 def processes_in(node: Node) -> list[int]:

@@ -1,7 +1,7 @@
 """Packet sizes against interface counters: which rule applies, and what is a mismatch."""
 
 from testbed.evidence.counters import compare, difference
-from testbed.records.model import Counters, PacketSize
+from testbed.records.model import Counters, PacketSize, Unseen
 
 PLACE = "client:veth0"
 GRO = [PLACE]
@@ -26,9 +26,36 @@ def test_sums_equal_to_the_counters_match_plainly():
     assert (verdict.rules, verdict.mismatches) == ({}, [])
 
 
-def test_one_missing_packet_is_named_with_its_place_and_figures():
+def test_packet_that_was_counted_and_not_seen_is_unseen():
     verdict = compare([size("rx", 86, 3)], {PLACE: Counters(rx_packets=4, rx_bytes=344)})
-    assert verdict.mismatches == ["client:veth0 rx: 3 packets 258 bytes seen, 4 packets 344 bytes counted"]
+    assert verdict.unseen == {"client:veth0 rx": Unseen(packets=1, bytes=86, share=0.25)}
+    assert not verdict.mismatches
+
+
+def test_share_unseen_is_of_bytes_where_that_is_more():
+    """One large packet among 999 small ones is a thousandth of the packets and most of the bytes."""
+    counted = Counters(rx_packets=1000, rx_bytes=999 * 86 + 512_094)
+    (unseen,) = compare([size("rx", 86, 999)], {PLACE: counted}).unseen.values()
+    assert (unseen.packets, unseen.bytes) == (1, 512_094)
+    assert unseen.share == 512_094 / (999 * 86 + 512_094)
+
+
+def test_unseen_packet_of_a_veth_that_counts_without_the_ethernet_header():
+    counted = Counters(tx_packets=1001, tx_bytes=1001 * 1500)
+    (unseen,) = compare([size("tx", 1514, 1000)], {PLACE: counted}).unseen.values()
+    assert (unseen.packets, unseen.bytes) == (1, 1500)
+
+
+def test_more_packets_seen_than_counted_is_a_mismatch():
+    verdict = compare([size("rx", 86, 5)], {PLACE: Counters(rx_packets=4, rx_bytes=344)})
+    assert verdict.mismatches == ["client:veth0 rx: 5 packets 430 bytes seen, 4 packets 344 bytes counted"]
+    assert not verdict.unseen
+
+
+def test_packets_missing_and_their_bytes_impossible_is_a_mismatch():
+    """One packet cannot have carried 2 MB."""
+    counted = Counters(rx_packets=4, rx_bytes=258 + 2_000_000)
+    assert compare([size("rx", 86, 3)], {PLACE: counted}).mismatches
 
 
 def test_packets_right_and_bytes_wrong_is_a_mismatch():
@@ -64,8 +91,9 @@ def test_merged_packets_counted_without_ethernet_header_match_too():
     assert not merged(453, 450 * 1500 + 3 * 72).mismatches
 
 
-def test_missing_segment_is_a_mismatch_under_the_rule_for_gro():
-    assert merged(454, 451 * 1514 + 3 * 86).mismatches
+def test_missing_segment_is_unseen_under_the_rule_for_gro():
+    (unseen,) = merged(454, 451 * 1514 + 3 * 86).unseen.values()
+    assert unseen.packets == 1
 
 
 def test_missing_bytes_are_a_mismatch_under_the_rule_for_gro():
@@ -74,7 +102,8 @@ def test_missing_bytes_are_a_mismatch_under_the_rule_for_gro():
 
 def test_rule_for_gro_needs_gro():
     sizes = [size("rx", 86 + 45 * 1428, 10, 1428, 45)]
-    assert compare(sizes, {PLACE: Counters(rx_packets=450, rx_bytes=450 * 1514)}).mismatches
+    verdict = compare(sizes, {PLACE: Counters(rx_packets=450, rx_bytes=450 * 1514)})
+    assert verdict.unseen and not verdict.rules
 
 
 def test_packets_that_the_driver_dropped_had_been_seen():
