@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from testbed.devices.features import replaces
 from testbed.devices.qdisc import Qdisc
 
 Cpus = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
@@ -93,8 +94,16 @@ class Settings(BaseModel):
         return {name: value for name, value in given.items() if value is not None}
 
     def overlaid(self, changes: Settings) -> Settings:
-        """These settings with `changes` on top: features one by one, everything else replaced."""
+        """These settings with `changes` on top: features one by one, everything else replaced.
+
+        A feature by the kernel's own name gives way to a later offload that covers it.
+        """
         given = {name: getattr(changes, name) for name in changes.model_fields_set}
         if "features" in given:
-            given["features"] = {**self.features, **changes.features}
+            kept = {
+                name: on
+                for name, on in self.features.items()
+                if not any(replaces(change, name) for change in changes.features)
+            }
+            given["features"] = {**kept, **changes.features}
         return self.model_copy(update=given)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
+from testbed.devices import features as offloads
 from testbed.devices.links.kind import End
 from testbed.devices.operations import (
     AddAddress,
@@ -36,7 +37,6 @@ from testbed.errors import InputError, TestbedError
 from testbed.lab.refusals import explain
 from testbed.netlink import message, qdisc
 from testbed.netlink.channel import Refusal
-from testbed.netlink.ethtool import long_names
 from testbed.netlink.linkdata import link_data
 from testbed.netlink.message import Request
 from testbed.netlink.tun import attach_tap
@@ -305,8 +305,8 @@ class Execution:
 
 
 def set_features(topology: Topology, node: NamespaceNode, end: End, features: Mapping[str, bool]) -> None:
-    """Ask for `features` of a device, by short or long names. What came of it must be read back."""
-    node.features.set(end.device, long_names(features, node.features.get(end.device)))
+    """Ask for `features` of a device, by ethtool's names or the kernel's; what came of it is read back."""
+    node.features.set(end.device, offloads.to_set(features, node.features.get(end.device)))
 
 
 def _carries_settings(operation: CreateLink) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from testbed.devices.features import PATTERNS
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
 from testbed.devices.operations import AddAddress, Operation, Pump, SetSysctl
@@ -22,7 +23,7 @@ from testbed.lab.drift import Row, compare
 from testbed.lab.read_back import Difference, Held, differences, read_counters, read_held
 from testbed.lab.read_back_node import node_differences
 from testbed.netlink import message
-from testbed.netlink.ethtool import SHORT_NAMES, Features
+from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
@@ -288,7 +289,7 @@ def check_features(topology: Topology) -> None:
     asked = {name for placed in topology.placed().values() for name in placed.config.features}
     if not asked:
         return
-    known = {*_kernel_features(), *SHORT_NAMES}
+    known = {*_kernel_features(), *PATTERNS}
     for end, placed in topology.placed().items():
         for name in placed.config.features:
             if name not in known:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.devices import features as offloads
 from testbed.devices.settings import Settings
 from testbed.netlink import message
-from testbed.netlink.ethtool import SHORT_NAMES, Feature, long_names
+from testbed.netlink.ethtool import Feature
 from testbed.netlink.qdisc import HeldQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
 from testbed.records.model import Counters
@@ -108,9 +109,8 @@ def differences(asked: Settings, held: Held) -> list[Difference]:
     ]
     found += _tuning_differences(asked, held.tuned)
     for name, on in asked.features.items():
-        members = long_names({name: on}, held.features)
-        wrong = [member for member in members if held.features[member].active != on]
-        if wrong or not members:
+        wrong = offloads.wrong(name, asked.features, held.features)
+        if wrong is not None:
             found.append(Difference(f"features {_feature_name(name, wrong)}", on, not on))
     missing = [str(address) for address in asked.addresses if address not in held.addresses]
     if missing:
@@ -195,7 +195,7 @@ def _held(
 
 
 def _feature_name(name: str, wrong: list[str]) -> str:
-    return f"{name} ({', '.join(wrong)})" if name in SHORT_NAMES and wrong else name
+    return f"{name} ({', '.join(wrong)})" if name in offloads.PATTERNS and wrong else name
 
 
 def _word(value: Any) -> Any:

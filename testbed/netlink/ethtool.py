@@ -17,34 +17,6 @@ SIOCETHTOOL = 0x8946
 ETHTOOL_GSTRINGS, ETHTOOL_GSSET_INFO, ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x1B, 0x37, 0x3A, 0x3B
 ETH_SS_FEATURES, ETH_GSTRING_LEN = 4, 32
 
-# ethtool's short names (off_flag_def in its ethtool.c): each stands for those
-# of its features that the kernel knows and the device can change.
-SHORT_NAMES: Mapping[str, tuple[str, ...]] = {
-    "rx": ("rx-checksum",),
-    "tx": (
-        "tx-checksum-ipv4",
-        "tx-checksum-ip-generic",
-        "tx-checksum-ipv6",
-        "tx-checksum-fcoe-crc",
-        "tx-checksum-sctp",
-    ),
-    "sg": ("tx-scatter-gather", "tx-scatter-gather-fraglist"),
-    "tso": (
-        "tx-tcp-segmentation",
-        "tx-tcp-ecn-segmentation",
-        "tx-tcp-mangleid-segmentation",
-        "tx-tcp6-segmentation",
-    ),
-    "ufo": ("tx-udp-fragmentation",),
-    "gso": ("tx-generic-segmentation",),
-    "gro": ("rx-gro",),
-    "lro": ("rx-lro",),
-    "rxvlan": ("rx-vlan-hw-parse",),
-    "txvlan": ("tx-vlan-hw-insert",),
-    "ntuple": ("rx-ntuple-filter",),
-    "rxhash": ("rx-hashing",),
-}
-
 
 @dataclass(frozen=True)
 class Feature:
@@ -125,17 +97,3 @@ class Features:
 
 
 _known_names: tuple[str, ...] = ()
-
-
-def long_names(wanted: Mapping[str, bool], held: Mapping[str, Feature]) -> dict[str, bool]:
-    """`wanted` under ethtool's long names. A short name becomes those members that the device can change.
-
-    A short name none of whose members can change stands for all it has, so that
-    the difference is seen when it is read back. A long name beats a short one.
-    """
-    result: dict[str, bool] = {}
-    for name, on in wanted.items():
-        members = [member for member in SHORT_NAMES.get(name, ()) if member in held]
-        changeable = [member for member in members if not held[member].fixed]
-        result.update(dict.fromkeys(changeable or members, on))
-    return result | {name: on for name, on in wanted.items() if name not in SHORT_NAMES}

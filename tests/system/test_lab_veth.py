@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.devices.features import PATTERNS
 from testbed.errors import InputError, MissingCapability
 from testbed.lab.lab import open_lab
 from testbed.netlink import message
@@ -90,7 +91,32 @@ def test_short_feature_names_turn_off_all_they_stand_for(lab):
     lab.set({"*:veth0": {"features": {"tso": False, "gro": True}}})
     features = lab.held()["server:veth0"]["features"]
     assert features["rx-gro"]
-    assert not any(on for name, on in features.items() if name.startswith("tx-tcp") and "accecn" not in name)
+    assert not any(on for name, on in features.items() if name.startswith("tx-tcp"))
+
+
+@pytest.mark.parametrize("name", sorted({*PATTERNS}))
+def test_an_offload_is_what_ethtool_makes_of_it(name, lab):
+    """ethtool on one end, the testbed on the other, and what the kernel then holds of every feature."""
+    on = name in {"gro", "generic-receive-offload"}
+    argv = ["ethtool", "-K", "veth0", name, "on" if on else "off"]
+    refused = lab.nodes["client"].start(argv, role="ethtool").wait(10).status != 0
+    if refused:  # the device has nothing of it that can change
+        with pytest.raises(InputError, match=f"features {name}.* on, the kernel holds off"):
+            lab.set({"server:veth0": {"features": {name: True}}})
+    else:
+        lab.set({"server:veth0": {"features": {name: on}}})
+    client, server = (lab.held()[f"{node}:veth0"]["features"] for node in ("client", "server"))
+    assert client == server
+
+
+def test_a_feature_by_the_kernels_name_is_excepted_from_its_offload_until_that_is_set_again(lab):
+    lab.set({"client:veth0": {"features": {"tso": False, "tx-tcp6-segmentation": True}}})
+    features = lab.held()["client:veth0"]["features"]
+    assert [name for name, on in features.items() if on and "tcp" in name] == ["tx-tcp6-segmentation"]
+    assert lab.drift() == {}
+    lab.set({"client:veth0": {"features": {"tso": False}}})
+    features = lab.held()["client:veth0"]["features"]
+    assert [name for name, on in features.items() if on and "tcp" in name] == []
 
 
 def test_addresses_change_live(lab):
