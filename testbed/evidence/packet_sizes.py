@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from testbed.errors import TestbedError
@@ -12,6 +11,7 @@ from testbed.evidence.counters import compare, difference
 from testbed.evidence.sizes import SizeKey, Sizes, SizeSource
 from testbed.lab.lab import Lab, LabDevice
 from testbed.records.model import Counters, PacketSize, PacketSizesMeta
+from testbed.topology.names import fits
 
 _ATTEMPTS = 50
 Place = tuple[int, int]  # namespace inode, ifindex
@@ -102,7 +102,7 @@ class PacketSizes:
         return fields | ({"invalid": invalid} if invalid else {})
 
     def _wants(self, size: PacketSize) -> bool:
-        return any(fnmatchcase(f"{size.node}:{size.device}", pattern) for pattern in self._patterns)
+        return any(fits(f"{size.node}:{size.device}", pattern) for pattern in self._patterns)
 
 
 def settled(lab: Lab, source: SizeSource | None) -> Snapshot:

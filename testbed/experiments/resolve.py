@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from testbed.errors import InputError
 from testbed.experiments.parameters import filled_in, unknown
 from testbed.experiments.spec import Experiment, Variation
 from testbed.topology.loading import find_topology, load_topology
+from testbed.topology.names import fits
 from testbed.topology.spec import Topology
 from testbed.workloads import parse_options
 from testbed.workloads.tool import Options
@@ -294,7 +294,7 @@ def _node(document: Document, state: str, topology: Topology, node: str, section
 def _fitting(
     document: Document, state: str, known: list[str], pattern: str, section: str, what: str
 ) -> list[str]:
-    fitting = [name for name in known if fnmatchcase(name, pattern)]
+    fitting = [name for name in known if fits(name, pattern)]
     if fitting:
         return fitting
     hint = did_you_mean(pattern, known) or f"; there are {', '.join(known)}"

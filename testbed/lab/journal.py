@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from testbed.errors import InputError, TestbedError
 from testbed.nodes.borrowed import Borrowed
+from testbed.topology.names import lab_name
 from testbed.topology.spec import Topology
 
 RUN_DIR = Path("/run/testbed")
@@ -73,9 +73,10 @@ def journalled() -> list[str]:
 
 def check_name(name: str) -> str:
     """`name`, if a lab may be called so. InputError otherwise."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise InputError(f"'{name}' is not a lab's name: letters, digits, . _ and -, at most 64; use --name")
-    return name
+    try:
+        return lab_name(name)
+    except ValueError as error:
+        raise InputError(f"{error}; use --name") from None
 
 
 @contextmanager

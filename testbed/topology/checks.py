@@ -7,7 +7,8 @@ from typing import Any
 
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
-from testbed.topology.spec import Topology, below, device_name
+from testbed.topology.names import device_name
+from testbed.topology.spec import Topology, below
 from testbed.yamlfile import Key, did_you_mean
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import reduce
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from operator import or_
@@ -27,27 +26,8 @@ from testbed.devices.links import KINDS
 from testbed.devices.links.kind import Device, End
 from testbed.devices.settings import U32, Mac, Settings
 from testbed.errors import InputError
+from testbed.topology.names import device_name, fits, node_name
 from testbed.yamlfile import Document, Key, did_you_mean
-
-IFNAMSIZ = 15
-
-
-def _node_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", name):
-        raise ValueError(
-            f"'{name}' is not a node's name: letters, digits, - and _, a letter first, at most 64"
-        )
-    return name
-
-
-def device_name(name: str) -> str:
-    if len(name) > IFNAMSIZ:
-        raise ValueError(f"'{name}' is {len(name)} characters long, a device's name has at most {IFNAMSIZ}")
-    if not re.fullmatch(r"[^\s/:*%]+", name) or name in {".", ".."}:
-        raise ValueError(f"'{name}' is not a device's name: no space, / : * or %")
-    if name == "lo":
-        raise ValueError("every node has its lo already")
-    return name
 
 
 def _known_kind(value: Any) -> Any:
@@ -86,7 +66,7 @@ def _sysctl(name: str) -> str:
     return name
 
 
-NodeName = Annotated[str, AfterValidator(_node_name)]
+NodeName = Annotated[str, AfterValidator(node_name)]
 DeviceName = Annotated[str, AfterValidator(device_name)]
 SysctlName = Annotated[str, AfterValidator(_sysctl)]
 Network = Annotated[
@@ -196,7 +176,7 @@ class Topology(_Strict):
         """The devices that `pattern` (`node:device`, * in either) names. InputError when it names none."""
         node, _, device = pattern.partition(":")
         placed = self.placed()
-        ends = [end for end in placed if fnmatchcase(end.node, node) and fnmatchcase(end.device, device)]
+        ends = [end for end in placed if fits(end.node, node) and fits(end.device, device)]
         if not ends:
             known = [str(end) for end in placed]
             hint = did_you_mean(pattern, known) or f"; there are {', '.join(known)}"

@@ -59,7 +59,7 @@ def test_a_peer_need_not_be_stated_at_its_node():
         ),
         (
             devices("veth0123456789ab: {kind: veth, peer: a:w}"),
-            "'veth0123456789ab' is 16 characters long, a device's name has at most 15",
+            "'veth0123456789ab' is 16 characters long, a device's name has at most 15 bytes",
         ),
         (devices("v: {kind: veth, peer: a:w0123456789abcdef}"), "is 17 characters long"),
         (devices("lo: {mtu: 1500}"), "every node has its lo already"),

@@ -61,7 +61,7 @@ class End(NamedTuple):
 def _end(value: Any) -> End:
     if isinstance(value, End):
         return value
-    match = re.fullmatch(r"([^:\s]+):([^:\s]+)", str(value))
+    match = re.fullmatch(r"([^:]+):([^:]+)", str(value))
     if not match:
         raise ValueError(f"'{value}' does not name an end as NODE:DEVICE")
     return End(*match.groups())
