@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.units import parse_bytes
+
 Value = bool | int | str
 
 Found = tuple[dict[str, Value], str]
@@ -79,11 +81,12 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
 }
 _REQUIREMENT = re.compile(rf"\s*({'|'.join(COMPARISONS)})?\s*([^\s<>=!]\S*)\s*")
+_SIZE = re.compile(r"\d+[KMGT]?")
 _WORDS: dict[str, bool] = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def parse_requirement(asked: Value) -> Requirement:
-    """Read `">= 524280"`, `"true"`, a bare value (equal to it), a bool. ValueError in words otherwise."""
+    """Read `">= 524280"` (or `">= 512K"`), `"true"`, a bare value (equal to it), a bool. ValueError else."""
     if isinstance(asked, bool | int):
         return Requirement("==", asked)
     match = _REQUIREMENT.fullmatch(asked)
@@ -92,7 +95,7 @@ def parse_requirement(asked: Value) -> Requirement:
     comparison, text = match[1] or "==", match[2]
     there = _WORDS.get(text.lower())
     if there is None:
-        return Requirement(comparison, int(text) if text.isdecimal() else text)
+        return Requirement(comparison, parse_bytes(text) if _SIZE.fullmatch(text) else text)
     if comparison not in ("==", "!="):
         raise ValueError(f"'{text}' is either there or not, it cannot be compared with '{comparison}'")
     return Requirement("==", there == (comparison == "=="))

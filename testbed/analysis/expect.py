@@ -6,6 +6,9 @@
       - "*": {kernel_log: "== 0"}
       - big-tcp-nodelay / big-tcp: {bits_per_second: "> 1.02"}
 
+A bound is read in its metric's unit, by the rules of docs/units.md: bytes in powers of
+1024, everything else in powers of 1000, times with their unit.
+
 A state's `==` and `!=` must hold in each round; its other relations are those of the
 mean. A ratio is judged by its 95% interval: all of it must be on the expected side.
 """
@@ -18,6 +21,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from testbed.units import (
+    parse_bytes,
+    parse_count,
+    parse_microseconds,
+    parse_rate,
+    parse_seconds,
+    parse_share,
+)
 from testbed.yamlfile import did_you_mean
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -28,9 +39,8 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_CONDITION = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(%|[KMGT]?)")
+_CONDITION = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?)(\S.*)")
 _CPU_KINDS = ("user", "system", "softirq", "irq", "idle", "iowait", "steal")
-_SCALE = {"": 1.0, "%": 0.01, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SCALARS = (
     *("bits_per_second", "bytes", "measured_us", "retransmits", "retransmits_per_gb"),
     *("transactions_per_second", "fairness", "cpu_s_per_gb", "cpu_s.testbed", "kernel_log", "overhead_s"),
@@ -39,6 +49,10 @@ _SCALARS = (
     *("tcp.rtt_us", "tcp.rttvar_us", "tcp.snd_cwnd", "tcp.snd_wnd", "tcp.snd_mss", "tcp.pmtu"),
     *("tcp.retrans", "tcp.reord_seen", "tcp.delivered_ce"),
     *(f"cpu.{cores}.{kind}" for cores in ("app", "net") for kind in _CPU_KINDS),
+)
+_IN_BYTES = (
+    *("bytes", "mean_size", "largest_size", "sockets.receive", "sockets.send", "sockets.message"),
+    *("snd_wnd", "snd_mss", "pmtu"),
 )
 # Named by the tool's percentiles, and by the workload's processes.
 _FAMILIES = re.compile(r"latency_us\.\w+|cpu_s_per_gb\.[\w-]+")
@@ -165,19 +179,51 @@ def _of_states(who: str, conditions: Any, states: Sequence[str]) -> Iterator[Exp
         report_metric(str(metric))
         if slash and str(metric).endswith(".share"):
             raise ValueError(f"{who}: a ratio of shares is not known; expect it of each state")
-        relation, bound = _condition(str(metric), condition)
+        relation, bound = _condition(str(metric), condition, ratio=bool(slash))
         for name in states if state == "*" else (state,):
             yield Expectation(
                 name, over if slash else None, str(metric), relation, bound, str(condition).strip()
             )
 
 
-def _condition(metric: str, text: Any) -> tuple[str, float]:
+def _condition(metric: str, text: Any, *, ratio: bool) -> tuple[str, float]:
+    """Relation and bound, in the metric's unit. ValueError, with what was expected, for what is none."""
     match = _CONDITION.fullmatch(str(text).strip())
     if not match:
         raise ValueError(f"{metric}: expected a condition such as '== 0', '> 90%' or '< 40G', got '{text}'")
-    relation, number, unit = match.groups()
-    return relation, float(number) * _SCALE[unit]
+    relation, sign, number = match.groups()
+    parse = _parse_ratio if ratio else _parser(metric)
+    try:
+        return relation, float(f"{sign}1") * parse(number)
+    except ValueError as error:
+        raise ValueError(f"{metric}: {error}") from None
+
+
+def _parser(metric: str) -> Callable[[object], float]:
+    """What reads a bound of this metric: a rate, bytes, a time, a share, a percentage, or a count."""
+    last = metric.rpartition(".")[2]
+    if metric == "bits_per_second":
+        return parse_rate
+    if last in _IN_BYTES or metric in _IN_BYTES:
+        return parse_bytes
+    if metric.startswith("latency_us.") or last.endswith("_us"):
+        return parse_microseconds
+    if last.endswith("_s"):
+        return parse_seconds
+    if metric.startswith("noise.") or last == "share" or metric == "fairness":
+        return parse_share
+    return _parse_percentage if metric.startswith("cpu.") else parse_count
+
+
+def _parse_percentage(text: object) -> float:
+    """`90%` and `90` alike: the figures of cores are in percent already."""
+    return parse_count(str(text).strip().removesuffix("%"))
+
+
+def _parse_ratio(text: object) -> float:
+    """`1.02` and `102%` alike."""
+    number = str(text).strip()
+    return parse_count(number[:-1]) / 100 if number.endswith("%") else parse_count(number)
 
 
 def _state(one: Expectation, states: Mapping[str, Mapping[str, Figures]]) -> tuple[bool | None, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.cli.values import seconds
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     lab: LabName,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option(parser=seconds, metavar="TIME", help="Time between two looks: 1s, 500ms.")
+    ] = 1.0,
     collector: Collector = "auto",
 ) -> None:
     """Show rates and packet sizes of every device, live, until Ctrl-C."""
@@ -46,7 +49,9 @@ def watch(
 
 def sizes(
     lab: LabName,
-    seconds: Annotated[str, typer.Option("--for", help="How long to look: 10s, or 10.")] = "10s",
+    duration: Annotated[
+        float, typer.Option("--for", parser=seconds, metavar="TIME", help="How long to look: 10s, 1m.")
+    ] = 10.0,
     collector: Collector = "auto",
     json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
@@ -58,7 +63,6 @@ def sizes(
     from testbed.privilege import need_root
 
     need_root("sizes", WITHOUT_ROOT)
-    duration = _seconds(seconds)
     with attached(lab) as live, closing(_source(collector)) as source:
         views = next(looks(live, source, duration))
         record = {
@@ -150,13 +154,3 @@ def _source(asked: str) -> SizeSource:
         if name == asked and (source := size_source(name)[0]):
             return source
     raise InputError(f"--collector {asked}: expected auto, bpf or af_packet")
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text.removesuffix("s"))
-    except ValueError:
-        seconds = 0.0
-    if seconds <= 0:
-        raise InputError(f"--for {text}: expected seconds such as 10s")
-    return seconds

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.cli.values import seconds
 from testbed.errors import InputError, MissingCapability
 
 if TYPE_CHECKING:
@@ -138,7 +139,12 @@ def boot(
     name: Name,
     command: Annotated[list[str] | None, typer.Argument(help="What to run in it.")] = None,
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds for the command; software emulation gets 6 times as much.")
+        float,
+        typer.Option(
+            parser=seconds,
+            metavar="TIME",
+            help="For the command; software emulation gets 6 times as much.",
+        ),
     ] = 60.0,
     shell: Annotated[bool, typer.Option("--shell", help="A shell instead of a command.")] = False,
     background: Annotated[

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from testbed.cli.values import seconds
 from testbed.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,13 +37,20 @@ def register(app: typer.Typer) -> None:
 def run(
     experiment: Annotated[str, typer.Argument(help="A shipped name (`nagle`) or a file.")] = "",
     rounds: Annotated[int | None, typer.Option(min=1, help="Valid rounds a state.")] = None,
-    duration: Annotated[float | None, typer.Option(help="Seconds that count in a round.")] = None,
-    omit: Annotated[float | None, typer.Option(min=0, help="Seconds at a round's start that do not.")] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The part of a round that counts: 10s.")
+    ] = None,
+    omit: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The warm-up before it, excluded: 1s.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="Go on until each effect is known to +- this, such as 1%.")
     ] = None,
     cap: Annotated[int | None, typer.Option(min=1, help="The most rounds a state, with --target.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Plan the rounds into this time, such as 10m.")] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(parser=seconds, metavar="TIME", help="Plan the rounds into this time: 10m."),
+    ] = None,
     state: Annotated[list[str] | None, typer.Option(help="Only this state; repeat for more.")] = None,
     kernel: Annotated[
         list[str] | None, typer.Option(help="Boot this kernel of `kernel list`; repeat to compare several.")
@@ -127,15 +135,15 @@ def _overrides(
     return [*overrides, *(parse_override(text) for text in assign)]
 
 
-def _planned(experiment: str, overrides: list[Override], states: list[str], budget: str | None) -> Resolved:
-    from testbed.experiments.estimate import blocks_within, parse_seconds
+def _planned(experiment: str, overrides: list[Override], states: list[str], budget: float | None) -> Resolved:
+    from testbed.experiments.estimate import blocks_within
     from testbed.experiments.resolve import Override, load_experiment
 
     resolved = load_experiment(experiment, overrides=overrides, states=states)
     if budget is None:
         return resolved
-    blocks = blocks_within(resolved, parse_seconds(budget, "--budget"))
-    planned = Override({"protocol": {"rounds": blocks, "cap": blocks}}, f"--budget {budget}")
+    blocks = blocks_within(resolved, budget)
+    planned = Override({"protocol": {"rounds": blocks, "cap": blocks}}, f"--budget {budget:g}s")
     return load_experiment(experiment, overrides=[*overrides, planned], states=states)
 
 

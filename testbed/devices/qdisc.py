@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from testbed.unit_fields import BitRate, Bytes, Nanoseconds, Share
 from testbed.yamlfile import did_you_mean
 
-_TIME = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_RATE = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9, "tbit": 10**12}
-_SIZE = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20}
-
-
-def _quantity(units: dict[str, int], example: str) -> BeforeValidator:
-    def parse(value: Any) -> int:
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-zA-Z]*)", str(value))
-        if isinstance(value, bool) or not match or match[2].lower() not in units:
-            raise ValueError(f"'{value}' is not a quantity such as {example}")
-        return round(float(match[1]) * units[match[2].lower()])
-
-    return BeforeValidator(parse)
-
-
-def _percent(value: Any) -> float:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)%", str(value))
-    if isinstance(value, float) and 0 <= value <= 1:
-        return value
-    if not match or float(match[1]) > 100:
-        raise ValueError(f"'{value}' is not a share such as 0.1%")
-    return float(match[1]) / 100
-
-
-Time = Annotated[int, _quantity(_TIME, "10ms"), Field(description="a time such as 10ms; ns")]
-Rate = Annotated[int, _quantity(_RATE, "1gbit"), Field(description="a rate such as 1gbit; bits a second")]
-Size = Annotated[int, _quantity(_SIZE, "32kb"), Field(description="a size such as 32kb; bytes")]
-Share = Annotated[float, BeforeValidator(_percent), Field(description="a share such as 0.1%")]
 Packets = Annotated[int, Field(strict=True, ge=1, le=2**32 - 1)]
 
 
@@ -59,7 +31,7 @@ class Fq(_Qdisc):
     kind: Literal["fq"]
     limit: Packets | None = Field(None, description="packets")
     flow_limit: Packets | None = Field(None, description="packets of one flow")
-    maxrate: Rate | None = None
+    maxrate: BitRate | None = None
 
     def options(self) -> dict[str, int]:
         maxrate = None if self.maxrate is None else self.maxrate // 8
@@ -71,8 +43,8 @@ class FqCodel(_Qdisc):
 
     kind: Literal["fq_codel"]
     limit: Packets | None = Field(None, description="packets")
-    target: Time | None = None
-    interval: Time | None = None
+    target: Nanoseconds | None = None
+    interval: Nanoseconds | None = None
     ecn: Annotated[bool, Field(strict=True)] | None = None
 
     def options(self) -> dict[str, int]:
@@ -84,9 +56,9 @@ class Tbf(_Qdisc):
     """A token bucket: at most `rate` on average, `burst` at once, `limit` waiting."""
 
     kind: Literal["tbf"]
-    rate: Rate
-    burst: Size
-    limit: Size
+    rate: BitRate
+    burst: Bytes
+    limit: Bytes
 
     def options(self) -> dict[str, int]:
         return {"rate": self.rate // 8, "burst": self.burst, "limit": self.limit}
@@ -96,10 +68,10 @@ class Netem(_Qdisc):
     """An emulated network: delay, loss, rate."""
 
     kind: Literal["netem"]
-    delay: Time | None = None
-    jitter: Time | None = None
+    delay: Nanoseconds | None = None
+    jitter: Nanoseconds | None = None
     loss: Share | None = None
-    rate: Rate | None = None
+    rate: BitRate | None = None
     limit: Packets | None = Field(None, description="packets")
 
     def options(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from testbed.devices.features import replaces
 from testbed.devices.qdisc import Qdisc
+from testbed.unit_fields import Bytes32
 
 Cpus = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
 Queues = Annotated[int, Field(strict=True, ge=1, le=4096)]
@@ -68,13 +69,13 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mac: Mac | None = Field(None, description="the device's Ethernet address")
-    mtu: U32 | None = Field(None, description="bytes, without the Ethernet header")
+    mtu: Bytes32 | None = Field(None, description="bytes, without the Ethernet header")
     txqueuelen: U32 | None = Field(None, description="packets")
-    gso_max_size: U32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
+    gso_max_size: Bytes32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
     gso_max_segs: U32 | None = Field(None, description="segments of a GSO packet")
-    gro_max_size: U32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
-    gso_ipv4_max_size: U32 | None = Field(None, description="bytes; IPv4")
-    gro_ipv4_max_size: U32 | None = Field(None, description="bytes; IPv4")
+    gro_max_size: Bytes32 | None = Field(None, description="bytes; IPv6, and IPv4 up to 65536")
+    gso_ipv4_max_size: Bytes32 | None = Field(None, description="bytes; IPv4")
+    gro_ipv4_max_size: Bytes32 | None = Field(None, description="bytes; IPv4")
     num_tx_queues: Queues | None = Field(None, description="transmit queues, fixed at creation")
     num_rx_queues: Queues | None = Field(None, description="receive queues, fixed at creation")
     qdisc: Qdisc | None = Field(None, description="the root qdisc: a kind (fq), or a kind with its options")

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-_CONDITION = re.compile(r"size\s*(>=|<=|>|<|==)\s*(\d+)")
+from testbed.units import parse_bytes
+
+_CONDITION = re.compile(r"size\s*(>=|<=|>|<|==)\s*(\d+[KMG]?)")
 
 
 def parse_condition(text: str) -> tuple[str, int]:
@@ -15,7 +17,7 @@ def parse_condition(text: str) -> tuple[str, int]:
     match = _CONDITION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"expected a condition such as 'size > 65536', got {text!r}")
-    return match[1], int(match[2])
+    return match[1], parse_bytes(match[2])
 
 
 def _checked(text: str) -> str:

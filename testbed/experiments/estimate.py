@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from testbed.errors import InputError
@@ -11,7 +10,6 @@ from testbed.experiments.spec import Protocol
 
 # A fresh lab, two fresh processes, evidence read: 0.4 s on the machines this was measured on.
 OVERHEAD_S = 0.5
-_UNITS = {"s": 1, "m": 60, "h": 3600, "": 1}
 
 
 def block_seconds(states: Collection[ResolvedState]) -> float:
@@ -39,11 +37,3 @@ def blocks_within(resolved: Resolved, seconds: float) -> int:
         needed = block + warmup
         raise InputError(f"--budget {seconds:.0f}s: one round of each state takes {needed:.0f} s; allow more")
     return blocks
-
-
-def parse_seconds(text: str, where: str) -> float:
-    """`90`, `90s`, `10m` or `1.5h` in seconds. InputError, naming `where`, for anything else."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if not match:
-        raise InputError(f"{where} {text}: expected a time such as 90s, 10m or 1.5h")
-    return float(match[1]) * _UNITS[match[2]]

@@ -12,21 +12,12 @@ from testbed.analysis.expect import parse
 from testbed.capabilities import parse_requirement
 from testbed.devices.settings import Settings
 from testbed.evidence.collect import CollectSpec
+from testbed.unit_fields import CoreShare, Seconds, Share
 from testbed.yamlfile import mistake
 
 
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def parse_fraction(value: object) -> object:
-    """`1%` is 0.01; a bare number is taken as it stands."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            return float(value.strip()[:-1]) / 100
-        except ValueError:
-            raise ValueError(f"expected a percentage such as 1%, got {value!r}") from None
-    return value
 
 
 def parse_cpus(value: object) -> object:
@@ -45,7 +36,6 @@ def parse_cpus(value: object) -> object:
     return sorted(cpus)
 
 
-Fraction = Annotated[float, BeforeValidator(parse_fraction)]
 Cpus = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_cpus), Field(min_length=1)]
 Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else str(value).lower())]
 
@@ -137,11 +127,11 @@ def _value(word: str, axis: dict[str, Variation]) -> str | None:
 class NoiseLimits(Model):
     """Above any of these a round is invalid, and is run again."""
 
-    cpu_pressure: Fraction | None = Field(
+    cpu_pressure: Share | None = Field(
         None, description="share of the round in which a task waited for a CPU"
     )
-    steal: Fraction | None = Field(None, description="share of CPU time taken by the hypervisor")
-    foreign: Fraction | None = Field(None, description="CPU used by other processes, as a share of one core")
+    steal: Share | None = Field(None, description="share of CPU time taken by the hypervisor")
+    foreign: CoreShare | None = Field(None, description="CPU used by other processes, as a share of one core")
 
 
 UNSEEN = 0.001
@@ -151,14 +141,14 @@ UNSEEN = 0.001
 class RoundLimits(NoiseLimits):
     """What makes a round invalid: noise, and packets that the collector of packet sizes did not see."""
 
-    unseen: Fraction = Field(UNSEEN, ge=0, lt=1)
+    unseen: Share = Field(UNSEEN, ge=0, lt=1)
 
 
 class Protocol(Model):
     """How many rounds, in which order, and when it is enough."""
 
     rounds: int = Field(6, ge=1, le=100_000, description="the least number of valid rounds a state")
-    target: Fraction | None = Field(
+    target: Share | None = Field(
         None, gt=0, lt=1, description="go on until each compared effect's 95% interval is within +- this"
     )
     cap: int = Field(84, ge=1, le=100_000, description="the largest number of rounds a state, with a target")
@@ -168,15 +158,15 @@ class Protocol(Model):
         None, ge=0, description="of the order; a fresh one is drawn and recorded when absent"
     )
     noise: NoiseLimits = Field(default_factory=NoiseLimits)
-    unseen: Fraction = Field(
+    unseen: Share = Field(
         UNSEEN,
         ge=0,
         lt=1,
         description="the largest share of a device's packets or bytes that may be missing from the packet "
         "sizes of a valid round; 0: none",
     )
-    quiet_wait: float = Field(
-        60, ge=0, description="seconds to wait at most, before the first round, for noise below its limits"
+    quiet_wait: Seconds = Field(
+        60, ge=0, description="time to wait at most, before the first round, for noise below its limits"
     )
 
     @property

@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     Tag,
+    ValidationError,
     WithJsonSchema,
 )
 
@@ -27,6 +28,7 @@ from testbed.devices.links.kind import Device, End
 from testbed.devices.settings import U32, Mac, Settings
 from testbed.errors import InputError
 from testbed.topology.names import device_name, fits, node_name
+from testbed.unit_fields import Bytes32
 from testbed.yamlfile import Document, Key, did_you_mean
 
 
@@ -95,8 +97,8 @@ class Route(_Strict):
     via: Address | None = Field(None, description="the next hop")
     dev: DeviceName | None = Field(None, description="a device of the same node")
     metric: int | None = Field(None, ge=0)
-    mtu: U32 | None = Field(None, description="bytes; packets of this route are no larger")
-    advmss: U32 | None = Field(None, description="bytes; the MSS that the peer is told")
+    mtu: Bytes32 | None = Field(None, description="bytes; packets of this route are no larger")
+    advmss: Bytes32 | None = Field(None, description="bytes; the MSS that the peer is told")
     initcwnd: U32 | None = Field(None, description="segments of a connection's first flight")
 
     def metrics(self) -> dict[str, int]:
@@ -207,7 +209,9 @@ class Topology(_Strict):
             return str(end)
         key: Key = ("nodes", end.node, "devices", end.device)
         key = (*key, setting) if setting else key
-        if key not in document.lines or (value is not None and _at(document.value, key) != value):
+        if key not in document.lines or (
+            value is not None and not _states(_at(document.value, key), setting, value)
+        ):
             return str(end)
         return f"{document.source}:{document.line(key)}: {end}"
 
@@ -234,6 +238,14 @@ def below(topology: Topology, end: End) -> tuple[End, ...]:
         return ()
     kind = KINDS[config.kind]
     return tuple(End(end.node, name) for name in (*kind.lowers(config), *kind.ports(config)))
+
+
+def _states(stated: Any, setting: str, value: Any) -> bool:
+    """Whether what a file states for `setting` means `value`: `64K` is 65536."""
+    try:
+        return bool(getattr(Settings.model_validate({setting: stated}), setting) == value)
+    except (ValidationError, AttributeError):
+        return bool(stated == value)
 
 
 def _at(value: Any, key: Iterable[str | int]) -> Any:

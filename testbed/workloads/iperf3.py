@@ -13,11 +13,11 @@ from pydantic import Field, model_validator
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.model import Workload
+from testbed.unit_fields import BitRate, Bytes, Microseconds, Port, Seconds
 from testbed.workloads import iperf3_worker
 from testbed.workloads.flow import Flow, FlowTool
 from testbed.workloads.iperf3_result import read
 from testbed.workloads.tool import Options
-from testbed.workloads.units import BitRate, Bytes, Port
 from testbed.yamlfile import mistake
 
 # What this module says itself, what would print elsewhere, and what ends the process.
@@ -46,7 +46,7 @@ class Iperf3Options(Options):
     bitrate: BitRate | None = Field(
         None, description="target bits per second of a stream (-b), 0 for no limit"
     )
-    pacing_timer: int | None = Field(None, ge=1, description="microseconds (--pacing-timer)")
+    pacing_timer: Annotated[Microseconds, Field(ge=1)] | None = Field(None, description="(--pacing-timer)")
     fq_rate: BitRate | None = Field(None, description="bits per second for fair queueing (--fq-rate)")
     window: Bytes | None = Field(None, description="bytes of socket buffer (-w)")
     congestion: str | None = Field("cubic", description="congestion control (-C); TCP only")
@@ -55,7 +55,9 @@ class Iperf3Options(Options):
     zerocopy: bool = Field(False, description="send with sendfile() (-Z)")
     bind_device: str | None = Field(None, description="the client's device (--bind-dev)")
     tos: int | None = Field(None, ge=0, le=255, description="IPv4 TOS or IPv6 traffic class (-S)")
-    interval: float | None = Field(None, ge=0, description="seconds between the JSON's intervals (-i)")
+    interval: Annotated[Seconds, Field(ge=0)] | None = Field(
+        None, description="time between the JSON's intervals (-i)"
+    )
     args: list[str] = Field(
         default_factory=list, description="further options of the client, as on its command line"
     )

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.model import Workload
+from testbed.unit_fields import Bytes, Port
 from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
 from testbed.workloads.kperf_result import read
 from testbed.workloads.tool import Options
-from testbed.workloads.units import Bytes, Port
 from testbed.yamlfile import mistake
 
 CLIENT, SERVER = "kperf-client", "kperf-server"

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from testbed.unit_fields import Bytes, Port
 from testbed.workloads.tool import Options
-from testbed.workloads.units import Bytes, Port
 from testbed.yamlfile import mistake
 
 Test = Literal["TCP_STREAM", "TCP_MAERTS", "TCP_SENDFILE", "TCP_RR", "TCP_CRR", "UDP_STREAM", "UDP_RR"]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.lab.lab import Lab
 from testbed.records.model import ProcessUse, Workload
+from testbed.unit_fields import Seconds
 
 
 class Options(BaseModel):
@@ -25,10 +26,10 @@ class Options(BaseModel):
     address: str | None = Field(
         None, description="where the client connects to; the first address of `to` when absent"
     )
-    duration: float = Field(10.0, gt=0, le=86_400, description="seconds that count, after the omitted ones")
-    omit: float = Field(0.0, ge=0, le=86_400, description="seconds at the start that do not count")
-    timeout: float = Field(
-        10.0, gt=0, description="seconds beyond omit and duration after which the test is given up"
+    duration: Seconds = Field(10.0, gt=0, le=86_400, description="time that counts, after the omitted one")
+    omit: Seconds = Field(0.0, ge=0, le=86_400, description="time at the start that does not count")
+    timeout: Seconds = Field(
+        10.0, gt=0, description="time beyond omit and duration after which the test is given up"
     )
 
     @property

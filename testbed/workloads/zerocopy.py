@@ -20,10 +20,10 @@ from pydantic import Field
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.model import Tuple, Workload, Zerocopy
+from testbed.unit_fields import Bytes, Port
 from testbed.workloads import hugepages_keeper, zerocopy_worker
 from testbed.workloads.flow import Flow, FlowTool, Reading, json_object
 from testbed.workloads.tool import Options
-from testbed.workloads.units import Bytes, Port
 
 
 class ZerocopyOptions(Options):

@@ -90,8 +90,11 @@ def test_a_qdisc_that_the_kernel_lacks_is_a_missing_capability():
     [
         ("tbff", "unknown qdisc 'tbff', did you mean 'tbf'?"),
         ("{kind: tbf, rate: 1gbit, burst: 32kb}", "the key 'limit' is missing"),
-        ("{kind: tbf, rate: 1gb, burst: 32kb, limit: 1mb}", "'1gb' is not a quantity such as 1gbit"),
-        ("{kind: netem, loss: 101%}", "'101%' is not a share such as 0.1%"),
+        (
+            "{kind: tbf, rate: 1gb, burst: 32kb, limit: 1mb}",
+            "500M, 10G or 1gbit, got '1gb'",
+        ),
+        ("{kind: netem, loss: 101%}", "less than or equal to 1, got '101%'"),
     ],
 )
 def test_a_mistake_in_a_qdisc_is_one_line(qdisc, says):

@@ -139,7 +139,7 @@ def test_a_kind_says_in_the_plan_what_it_makes(device, words):
         ("vl: {kind: vlan, dev: veth0, id: 4095}", "less than or equal to 4094"),
         ("vl: {kind: vlan, dev: veth0, id: 1, mtu: 9000}", "mtu 9000 is above what client:veth0"),
         ("dm: {kind: dummy, peer: 'server:dm'}", "unknown key"),
-        ("ph: {kind: physical, mtu: big}", "valid integer"),
+        ("ph: {kind: physical, mtu: big}", "expected a size in bytes"),
         ("xx: {kind: vxlna, id: 1}", "unknown link kind 'vxlna', did you mean 'vxlan'?"),
     ],
 )

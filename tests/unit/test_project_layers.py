@@ -8,8 +8,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "testbed"
 
 # From the bottom up. Rooms on one line know nothing of each other. docs/decisions.md says why this order.
 LAYERS = (
-    ("__version__", "errors", "slowness", "outcome"),
-    ("privilege", "yamlfile", "capabilities"),
+    ("__version__", "errors", "slowness", "outcome", "units"),
+    ("privilege", "yamlfile", "capabilities", "unit_fields"),
     ("netlink", "records", "stats"),
     ("devices", "kernels"),
     ("nodes",),

@@ -5,7 +5,6 @@ import pytest
 from testbed.errors import InputError
 from testbed.workloads import parse_options
 from testbed.workloads.iperf3 import Iperf3Options, client_options, server_options
-from testbed.workloads.units import parse_bytes, parse_rate
 
 BASE = {"tool": "iperf3", "from": "client", "to": "server"}
 
@@ -18,16 +17,6 @@ def options(**given):
 
 def command(**given):
     return " ".join(client_options(options(**given), "fd01::2"))
-
-
-@pytest.mark.parametrize(("text", "size"), [("500K", 512_000), (1448, 1448), ("1m", 1 << 20), ("1.5K", 1536)])
-def test_sizes_are_powers_of_1024_as_iperf3_reads_them(text, size):
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize(("text", "rate"), [("10G", 10**10), ("1.5M", 1_500_000), (0, 0)])
-def test_rates_are_powers_of_1000_as_iperf3_reads_them(text, rate):
-    assert parse_rate(text) == rate
 
 
 def test_the_whole_client_command_line_in_iperf3s_own_options():
@@ -72,7 +61,10 @@ def test_options_survive_the_way_through_json():
     [
         ({"lenght": 1}, "workload.lenght: unknown key, did you mean 'length'?"),
         ({"length": "2M"}, "workload.length: input should be less than or equal to 1048576"),
-        ({"length": "big"}, "workload.length: expected a size such as 131072, 128K or 1M, got 'big'"),
+        (
+            {"length": "big"},
+            "workload.length: expected a size in bytes such as 131072",
+        ),
         ({"duration": 1.5}, "workload.duration: iperf3 takes whole seconds, got 1.5"),
         ({"reverse": True, "bidir": True}, "workload.bidir: reverse and bidir exclude each other"),
         ({"args": ["--logfile=x"]}, "workload.args: --logfile=x is not for args"),
