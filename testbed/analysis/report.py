@@ -354,5 +354,5 @@ def _status_notes(run: Run, states: dict[str, StateRounds]) -> list[str]:
         "complete": [],
         "running": [f"the run is still going on: {valid} valid rounds so far"],
         "interrupted": [f"the run was interrupted after {valid} valid rounds"],
-        "failed": [f"the run failed after {valid} valid rounds"],
+        "failed": [f"the run failed: {valid} valid rounds, wanted ones are missing"],
     }[run.status]

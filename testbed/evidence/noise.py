@@ -99,11 +99,15 @@ def busiest(before: Mapping[int, Task], after: Mapping[int, Task], most: int = 3
 
 
 def wait_for_quiet(
-    limits: Mapping[str, float], timeout_s: float, tell: Callable[[str], None] = lambda text: None
+    limits: Mapping[str, float],
+    timeout_s: float,
+    tell: Callable[[str], None] = lambda text: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Noise:
     """Return when a second went by with each noise below its limit (percent), or after `timeout_s`.
 
-    `tell` hears, at each vain look, what was too loud and which programs were at it.
+    It returns too when `stopped()`. `tell` hears, at each vain look, what was too loud and
+    which programs were at it.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -112,7 +116,7 @@ def wait_for_quiet(
         after = read()
         found = noise(before, after)
         loud = [name for name, limit in limits.items() if (getattr(found, name) or 0.0) > limit]
-        if not loud or time.monotonic() > deadline:
+        if not loud or stopped() or time.monotonic() > deadline:
             return found
         figures = ", ".join(
             f"{name} {getattr(found, name):.0f}% (limit {limits[name]:.0f}%)" for name in loud

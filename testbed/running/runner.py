@@ -100,7 +100,8 @@ class Runner:
     stop: Stop
     progress: Progress = field(init=False)
     failed: list[str] = field(default_factory=list)
-    hopeless: set[str] = field(default_factory=set)
+    able: set[str] = field(default_factory=set)  # states that some kernel of the run can run
+    hopeless: set[str] = field(default_factory=set)  # states with a wanted round that stayed invalid
     _number: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -119,17 +120,22 @@ class Runner:
         return StoppingRule(protocol.rounds, max(protocol.cap, protocol.rounds), protocol.target)
 
     def run(self, earlier: Iterable[Round] = ()) -> Status:
-        """Measure. `earlier` are the rounds of a resumed run. The run's folder says how it ended."""
+        """Measure. `earlier` are the rounds of a resumed run. The run's folder says how it ended.
+
+        It is complete when every wanted round is valid, interrupted when it was stopped
+        before, and failed when a wanted round stayed invalid. All but a complete one can
+        be resumed.
+        """
         try:
             self._resume(earlier)
-            complete = all(self._leg(leg) for leg in self._all_legs())
+            to_the_end = all(self._leg(leg) for leg in self._all_legs())
         except KeyboardInterrupt:
             self.writer.end("interrupted")
             return "interrupted"
         except BaseException:
             self.writer.end("failed")
             raise
-        status: Status = "complete" if complete else "interrupted"
+        status: Status = "interrupted" if not to_the_end else "failed" if self.hopeless else "complete"
         self.writer.end(status)
         return status
 
@@ -155,6 +161,8 @@ class Runner:
 
     def _leg(self, leg: Leg) -> bool:
         """Measure a leg's blocks. False when stopped before its end."""
+        if self.stop.asked:
+            return False
         with _Bench(self, leg) as bench:
             states = bench.runnable_states()
             if leg is self.legs[0]:
@@ -205,8 +213,9 @@ class _Bench:
                 skipped[name] = reason
         labelled = {self.runner.progress.label(name, self.place.name): why for name, why in skipped.items()}
         states = [state for name, state in here.items() if name not in skipped]
-        if not states and len(self.runner.legs) == 1:
-            name, reason = next(iter(skipped.items()))
+        self.runner.able |= {state.name for state in states}
+        if not self.runner.able and self.leg.boot + 1 >= self.runner.progress.kernels:  # no kernel is left
+            name, reason = next(iter({**writer.run.skipped, **labelled}.items()))
             raise MissingCapability(f"no state of {resolved.name} can run here: {name}: {reason}")
         for label, reason in labelled.items():
             if label not in writer.run.skipped:
@@ -239,10 +248,10 @@ class _Bench:
         progress, block = self.runner.progress, self.leg.first
         while not self._enough(block):
             for position, state in enumerate(self._order(states, block)):
-                if self.runner.stop.asked:
+                if progress.has(block, progress.label(state.name, self.place.name)):
+                    continue
+                if self.runner.stop.asked or not self._until_valid(Slot(block, position, state.name), state):
                     return False
-                if not progress.has(block, progress.label(state.name, self.place.name)):
-                    self._until_valid(Slot(block, position, state.name), state)
             block += 1
             progress.blocks = max(progress.blocks, block)
         return True
@@ -252,19 +261,22 @@ class _Bench:
             return blocks > self.leg.last
         return self.runner.enough(blocks)
 
-    def _until_valid(self, slot: Slot, state: ResolvedState) -> None:
+    def _until_valid(self, slot: Slot, state: ResolvedState) -> bool:
         """Measure the slot; again, at once, while the round is invalid and retries are left.
 
-        A state that used them all up once gets a single try from then on: what
-        fails every time would only cost time.
+        False when stopped before it was valid. A state that used them all up once gets a
+        single try from then on: what fails every time would only cost time.
         """
         retries = self.runner.resolved.experiment.protocol.retries
         for _ in range(1 if state.name in self.runner.hopeless else 1 + retries):
             record = self._measure(slot, state)
-            if record.valid or self.runner.stop.asked:
-                return
+            if record.valid:
+                return True
+            if self.runner.stop.asked:
+                return False
         self.runner.hopeless.add(state.name)
         self.runner.failed.append(f"{state.name}, block {slot.block + 1}: no valid round: {record.reason}")
+        return True
 
     def _measure(self, slot: Slot, state: ResolvedState, *, warmup: bool = False) -> Round:
         runner = self.runner

@@ -76,7 +76,7 @@ def carry_out(
     try:
         plan = kernels.legs(resolved.experiment.protocol.rounds)
         runner = Runner(resolved, plan, _opener(resolved, writer.folder), writer, observer, stop)
-        _wait_for_quiet(resolved.experiment.protocol, observer)
+        _wait_for_quiet(resolved.experiment.protocol, observer, stop)
         status = runner.run(stored.rounds() if stored else ())
     except TestbedError:
         writer.discard_unless_measured()
@@ -87,10 +87,10 @@ def carry_out(
     return Ended(writer.folder, status, failures)
 
 
-def _wait_for_quiet(protocol: Protocol, observer: Observer) -> None:
+def _wait_for_quiet(protocol: Protocol, observer: Observer, stop: Stop) -> None:
     limits = {name: limit * 100 for name, limit in protocol.noise.model_dump(exclude_none=True).items()}
     if limits and protocol.quiet_wait:
-        wait_for_quiet(limits, protocol.quiet_wait, observer.waiting)
+        wait_for_quiet(limits, protocol.quiet_wait, observer.waiting, lambda: stop.asked)
 
 
 def _unmet_expectations(folder: Path) -> list[str]:

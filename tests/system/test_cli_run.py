@@ -288,3 +288,32 @@ def test_a_second_interrupt_ends_at_once_and_keeps_what_was_measured(tmp_path):
     assert rounds(only_folder(tmp_path)) == []
     assert not any(worker.is_running() for worker in workers)
     assert json.loads((only_folder(tmp_path) / "run.json").read_text())["status"] == "interrupted"
+
+
+def test_an_interrupt_while_an_invalid_round_is_repeated_ends_interrupted_and_resume_goes_on(tmp_path):
+    """The server ends each test that sends more than it allows: no round of it is ever valid."""
+    experiment = tmp_path / "limited.yaml"
+    experiment.write_text(
+        "topology: veth-pair\n"
+        "workload: {tool: iperf3, from: client, to: server, duration: 8,\n"
+        "           server_args: [--server-bitrate-limit, 1M/2]}\n"
+        "protocol: {rounds: 1}\n"
+    )
+    results = tmp_path / "results"
+    argv = [sys.executable, "-m", "testbed", "run", str(experiment), "--results", str(results)]
+    process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _wait_until(lambda: "INVALID" in process.stderr.readline())
+    _wait_until(psutil.Process(process.pid).children)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 1, told
+    folder = only_folder(results)
+    assert f"run: {folder} (interrupted)" in told
+    assert len(rounds(folder)) == 2
+    assert json.loads((folder / "run.json").read_text())["status"] == "interrupted"
+
+    resumed = command("run", "--resume", folder, "--results", results)
+    assert resumed.returncode == 1, resumed.stderr
+    assert f"run: {folder} (failed)" in resumed.stderr
+    assert "no valid round" in resumed.stderr
+    assert len(rounds(folder)) > 2
