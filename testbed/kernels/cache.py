@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.errors import InputError, TestbedError
 from testbed.records.model import Kernel, Patch
+from testbed.unfinished import unfinished
 from testbed.yamlfile import did_you_mean
 
 RECORD = "kernel.json"
@@ -111,7 +111,7 @@ def cache() -> Path:
 
 def kernels() -> list[BuiltKernel]:
     """Every kernel in the cache, the newest version last."""
-    found = [_load(path.parent) for path in sorted((cache() / "kernels").glob(f"*/{RECORD}"))]
+    found = [_load(path.parent) for path in sorted((cache() / "kernels").glob(f"[!.]*/{RECORD}"))]
     return sorted(found, key=lambda kernel: (version_key(kernel.provenance.version), kernel.name))
 
 
@@ -157,16 +157,12 @@ def adding(name: str) -> Iterator[Path]:
     is replaced. TestbedError when there is no space.
     """
     parent = make_folder(cache() / "kernels")
-    with space(parent):
-        folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
-        try:
-            yield folder
-            folder.chmod(0o755)
-            target = parent / name
-            shutil.rmtree(target, ignore_errors=True)
-            folder.rename(target)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    with space(parent), unfinished(parent, name) as folder:
+        yield folder
+        folder.chmod(0o755)
+        target = parent / name
+        shutil.rmtree(target, ignore_errors=True)
+        folder.rename(target)
 
 
 def make_folder(folder: Path) -> Path:

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from testbed.errors import InputError, TestbedError
 from testbed.records.model import SCHEMA, Round, Run, Status
+from testbed.unfinished import unfinished
 
 RUN = "run.json"
 ROUNDS = "rounds.jsonl"
@@ -58,6 +59,8 @@ class RunWriter:
         except BlockingIOError:
             self._rounds.close()
             raise TestbedError(f"{folder}: another testbed run is writing it; wait until it ends") from None
+        for scratch in folder.glob(f".{RUN}.*"):  # of a writer that was killed
+            scratch.unlink(missing_ok=True)
         _end_torn_line(folder / ROUNDS, self._rounds)
         self._write_run()
 
@@ -65,13 +68,14 @@ class RunWriter:
     def create(cls, results: Path, run: Run) -> RunWriter:
         """A new folder below `results`. `run.run_id` gets a number when that name is taken.
 
-        It is made under a hidden name, and gets its own with run.json in it: a run
-        that is killed meanwhile leaves nothing that looks like one.
+        It is made under a hidden name, and gets its own with run.json in it: a run that
+        is killed meanwhile leaves nothing that looks like one, and the next run removes it.
         """
-        writer = cls(_hidden_folder(results, run.run_id), run)
-        for folder in _names(results, run.run_id):
-            if not folder.exists() and writer._move(folder):
-                return writer
+        with _hidden_folder(results, run.run_id) as hidden:
+            writer = cls(hidden, run)
+            for folder in _names(results, run.run_id):
+                if not folder.exists() and writer._move(folder):
+                    return writer
         raise AssertionError("there is always another name")
 
     def append(self, record: Round) -> None:
@@ -223,14 +227,15 @@ def _has_writer(folder: Path) -> bool:
     return False
 
 
-def _hidden_folder(results: Path, name: str) -> Path:
-    folder = results / f".{name}.{os.getpid()}"
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-    except OSError as error:
-        raise TestbedError(f"{results}: cannot make a results folder: {error.strerror}") from None
-    return folder
+@contextlib.contextmanager
+def _hidden_folder(results: Path, name: str) -> Iterator[Path]:
+    with contextlib.ExitStack() as stack:
+        try:
+            results.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(unfinished(results, name))
+        except OSError as error:
+            raise TestbedError(f"{results}: cannot make a results folder: {error.strerror}") from None
+        yield folder
 
 
 def _names(results: Path, name: str) -> Iterator[Path]:

@@ -57,6 +57,28 @@ def test_a_run_killed_while_its_folder_is_made_leaves_nothing_that_looks_like_a_
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
     with pytest.raises(InputError, match="holds no run yet"):
         find_run("latest", tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1, "the half-made folder"
+
+    writer = RunWriter.create(tmp_path, a_run())
+    assert list(tmp_path.iterdir()) == [writer.folder], "the next run removes it"
+
+
+def test_what_a_killed_writer_left_beside_run_json_goes_when_the_run_is_resumed(tmp_path):
+    writer = RunWriter.create(tmp_path, a_run())
+    (writer.folder / ".run.json.4711").write_text("{")
+    writer.close()
+    RunWriter(writer.folder, writer.run).close()
+    assert sorted(path.name for path in writer.folder.iterdir()) == ["raw", "rounds.jsonl", "run.json"]
+
+
+def test_a_run_whose_folder_cannot_be_filled_leaves_none(tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TestbedError, match="No space left on device"):
+        RunWriter.create(tmp_path, a_run())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_live_run_is_running_and_cannot_be_taken_over(tmp_path):
