@@ -64,6 +64,7 @@ class CpuUse:
                 net=mean(cores, busiest_softirq(self._before, after)),
                 app_cores=sorted(self._app),
                 net_cores=busiest_softirq(self._before, after),
+                core_s=elapsed(self._before, after),
                 processes={
                     "testbed": ProcessUse(
                         user_s=own.ru_utime - self._own_before.ru_utime,
@@ -109,6 +110,30 @@ class CpuUse:
         )
 
 
+# Ticks and their rounding: what processes used and what cores spent are counted by different clocks.
+_TOLERANCE, _TOLERANCE_S = 1.1, 0.05
+
+
+def account(cpu: Cpu, foreign: float) -> tuple[Cpu, str | None]:
+    """How much of the cores' time is known to be somebody's, and why that cannot be true, where it cannot.
+
+    `cpu` holds every process of the round; `foreign` is Noise.foreign, percent of one core.
+    """
+    if not cpu.core_s:
+        return cpu, None
+    of_cores = cpu.core_s / len(cpu.per_core) / 100
+    ours = sum(one.user_s + one.system_s for one in cpu.processes.values())
+    processes = of_cores * sum(core.user + core.system for core in cpu.per_core)
+    interrupts = of_cores * sum(core.irq + core.softirq for core in cpu.per_core)
+    others = min(foreign / 100 * cpu.core_s / len(cpu.per_core), max(0.0, processes - ours))
+    known = cpu.core_s - processes + min(ours, processes) + others
+    counted = cpu.model_copy(update={"accounted": known / cpu.core_s})
+    busy = processes + interrupts
+    if ours <= busy * _TOLERANCE + _TOLERANCE_S * len(cpu.per_core):
+        return counted, None
+    return counted, f"cpu: the processes used {ours:.2f} s, the cores were busy for {busy:.2f} s"
+
+
 def used(process: psutil.Process) -> ProcessUse | None:
     """CPU seconds of a process since it started; None where it has ended."""
     try:
@@ -126,6 +151,11 @@ def read() -> list[Times]:
 def use(before: Sequence[Times], after: Sequence[Times]) -> list[CoreUse]:
     """Percent of the time between the two, per core. User includes nice and guest time."""
     return [_core(old, new) for old, new in zip(before, after, strict=True)]
+
+
+def elapsed(before: Sequence[Times], after: Sequence[Times]) -> float:
+    """Seconds between the two, of all cores together."""
+    return sum(_spent(old, new) for old, new in zip(before, after, strict=True))
 
 
 def busiest_softirq(before: Sequence[Times], after: Sequence[Times]) -> list[int]:
@@ -157,9 +187,19 @@ def _mean(values: Iterable[float]) -> float:
     return sum(listed) / len(listed)
 
 
-def _core(before: Times, after: Times) -> CoreUse:
+def _spent(before: Times, after: Times) -> float:
+    return sum(_ways(before, after).values())
+
+
+def _ways(before: Times, after: Times) -> dict[str, float]:
+    """Seconds by way. User includes nice; guest time is in it already."""
     spent = {name: max(0.0, after[name] - before.get(name, 0.0)) for name in after}
     ways = {name: spent.get(name, 0.0) for name in CoreUse.model_fields}
     ways["user"] += spent.get("nice", 0.0)
+    return ways
+
+
+def _core(before: Times, after: Times) -> CoreUse:
+    ways = _ways(before, after)
     total = sum(ways.values())
     return CoreUse(**{name: 100 * part / total if total else 0.0 for name, part in ways.items()})

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, ParamSpec, Protocol, TypeVar
 
+from testbed.nodes.cgroup import Used
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended. `status` is the exit status, or minus the signal's number."""
+    """How a process ended. `status` is the exit status, or minus the signal's number.
+
+    The CPU seconds are those of all that it started, too.
+    """
 
     status: int
     user_s: float
@@ -34,8 +39,12 @@ class Process(Protocol):
 
     def poll(self) -> Ended | None: ...
 
+    def used(self) -> Used:
+        """CPU seconds so far, of it and of all that it started."""
+        ...
+
     def kill(self) -> Ended:
-        """End it now (SIGKILL, the children it started in its process group too)."""
+        """End it now (SIGKILL), and all that it started."""
         ...
 
 

@@ -15,20 +15,25 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
+import psutil
+
 from testbed.errors import InputError, MissingCapability
 from testbed.netlink.namespaces import entered
+from testbed.nodes import cgroup
+from testbed.nodes.cgroup import Cgroup, Used
 from testbed.nodes.node import Ended
 
 
 class LocalProcess:
-    """A process of this machine, leader of its own process group."""
+    """A process of this machine, with a process group and, where there are cgroups, a cgroup of its own."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], role: str) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], role: str, group: Cgroup | None = None) -> None:
         self.role = role
         self.pid = popen.pid
         self.stdin: IO[bytes] | None = popen.stdin
         self.stdout: IO[bytes] | None = popen.stdout
         self._popen = popen
+        self._group = group
         self._pidfd = os.pidfd_open(popen.pid)
         self._lock = Lock()
         self._ended: Ended | None = None
@@ -45,11 +50,20 @@ class LocalProcess:
         return self._wait(0)
 
     def kill(self) -> Ended:
-        """End it now (SIGKILL, with what it started in its process group). Harmless when it has ended."""
+        """End it now (SIGKILL), with what it started. Harmless when it has ended."""
         with self._lock:
             if self._ended is None:
                 self._kill_group()
         return self.wait(timeout=10)
+
+    def used(self) -> Used:
+        """CPU seconds so far, of it and of all that it started. Without a cgroup: of what was waited for."""
+        with self._lock:
+            if self._ended is not None:
+                return Used(self._ended.user_s, self._ended.system_s)
+            if self._group is not None:
+                return self._group.used()
+            return _waited_for(self.pid)
 
     def let_go(self) -> None:
         """Stop watching it: it goes on, and nothing may be asked of this object any more. Idempotent."""
@@ -75,12 +89,23 @@ class LocalProcess:
             _, status, usage = os.wait4(self.pid, 0)
             code = os.waitstatus_to_exitcode(status)
             self._popen.returncode = code
-            self._ended = Ended(code, usage.ru_utime, usage.ru_stime)
+            used = self._group.release() if self._group else Used(usage.ru_utime, usage.ru_stime)
+            self._ended = Ended(code, *used)
             os.close(self._pidfd)
 
     def _kill_group(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+        if self._group is not None:
+            self._group.kill()
+
+
+def _waited_for(pid: int) -> Used:
+    """What the process and the children that it has waited for used; nothing where it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        times = psutil.Process(pid).cpu_times()
+        return Used(times.user + times.children_user, times.system + times.children_system)
+    return Used(0.0, 0.0)
 
 
 def start(
@@ -104,9 +129,10 @@ def start(
     for program in (argv[0], "setpriv"):
         if shutil.which(program, path=path) is None:
             raise MissingCapability(f"{program}: not installed, or not in PATH")
+    group = cgroup.make() if mark is None else None
     spawn = partial(
         subprocess.Popen,
-        [*_ENDS_WITH_US, str(os.getpid()), *argv] if mark is None else list(argv),
+        [*_ends_with_us(group), *argv] if mark is None else list(argv),
         env=env if mark is None else {**(env or os.environ), MARK: mark},
         stdin=stdin,
         stdout=stdout,
@@ -114,7 +140,13 @@ def start(
         cwd=cwd,
         process_group=0,
     )
-    return LocalProcess(_starter.submit(_spawn, namespace, cpus, spawn).result(), role)
+    try:
+        popen = _starter.submit(_spawn, namespace, cpus, spawn).result()
+    except BaseException:
+        if group is not None:
+            group.release()
+        raise
+    return LocalProcess(popen, role, group)
 
 
 def end_marked(mark: str) -> None:
@@ -148,9 +180,18 @@ MARK = "TESTBED_LAB"
 # Killed by the kernel when the thread that started it ends, and that is when this
 # program ends, SIGKILL included. setpriv and sh become the program itself;
 # preexec_fn could deadlock on a lock that another thread holds. Where this program
-# died before the signal was asked for, nobody would send it: sh looks.
-_UNLESS_ORPHAN = '[ "$PPID" = "$0" ] && exec "$@"'
-_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _UNLESS_ORPHAN)
+# died before the signal was asked for, nobody would send it: sh looks. Where there
+# is a cgroup, sh joins it, so that nothing of the program runs outside.
+_BECOME = (
+    """[ "$PPID" = "$0" ] || exit; [ -z "$1" ] || echo $$ >"$1/cgroup.procs" || exit; shift; exec "$@" """
+)
+
+
+def _ends_with_us(group: Cgroup | None) -> list[str]:
+    """What comes before a command line, so that the command ends with this program."""
+    words = ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _BECOME, str(os.getpid())]
+    return [*words, str(group.path) if group else ""]
+
 
 # One thread starts every process: it may enter a namespace and take a CPU mask,
 # which the child inherits, while every other thread stays as it is.

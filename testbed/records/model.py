@@ -91,7 +91,7 @@ class CoreUse(Record):
 
 
 class ProcessUse(Record):
-    """CPU seconds of one process of the workload after the omitted ones, from getrusage at its end."""
+    """CPU seconds of one process of the workload, and of all that it started, after the omitted seconds."""
 
     user_s: float
     system_s: float
@@ -105,6 +105,12 @@ class Cpu(Record):
     net_cores: list[int] = Field(default_factory=list)
     processes: dict[str, ProcessUse] = Field(
         default_factory=dict, description="role -> CPU seconds; `testbed` is this program with its collectors"
+    )
+    core_s: float = Field(0.0, description="seconds of all cores together, in the measured seconds")
+    accounted: float | None = Field(
+        None,
+        description="the share of core_s that is known to be idle, an interrupt's, stolen, the workload's, "
+        "testbed's or another process's; kernel threads are the usual rest",
     )
     irq_time: str | None = Field(
         None, description="softirq and irq time: accounted exactly, or sampled by the tick"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from testbed.evidence.processes import family, tasks
+from testbed.nodes import cgroup
 
 _POLL_S = 0.02
 
@@ -29,6 +30,7 @@ class Inventory:
     processes: frozenset[str]
     mounts: frozenset[str]
     programs: frozenset[str]
+    cgroups: frozenset[str]
 
 
 def take() -> Inventory:
@@ -41,6 +43,7 @@ def take() -> Inventory:
         processes=frozenset(f"{pid} ({known[pid].name})" for pid in ours & known.keys()),
         mounts=frozenset(mount_points(Path("/proc/self/mountinfo").read_text())),
         programs=frozenset(program for pid in ours for program in _programs(pid)),
+        cgroups=frozenset(str(path) for path in cgroup.ours()),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.collector import Collector
+from testbed.evidence.cpu import account
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
@@ -135,10 +136,13 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
     fields |= evidence.fields
     fields["workload"] = outcome.workload
     fields["measured_s"] = outcome.measured_s
+    reasons = [] if outcome.reason is None else [outcome.reason]
     if outcome.processes:
         cpu = Cpu.model_validate(fields.get("cpu") or {})
-        fields["cpu"] = cpu.model_copy(update={"processes": cpu.processes | outcome.processes})
-    reasons = [] if outcome.reason is None else [outcome.reason]
+        cpu = cpu.model_copy(update={"processes": cpu.processes | outcome.processes})
+        noise = fields.get("noise")
+        fields["cpu"], impossible = account(cpu, (noise.foreign if noise else None) or 0.0)
+        reasons += [impossible] if impossible else []
     sizes = fields.get("packet_sizes_meta")
     return [
         *reasons,

@@ -16,7 +16,7 @@ import psutil
 
 from testbed.errors import InputError, TestbedError
 from testbed.lab.lab import Lab
-from testbed.records.model import Workload
+from testbed.records.model import ProcessUse, Workload
 from testbed.slowness import scaled
 from testbed.workloads import start_gate as when_told_worker
 from testbed.workloads.listening import listens
@@ -322,9 +322,18 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
         workload=reading.workload.model_copy(update={"raw": kept}),
         reason=reason,
         measured_s=reading.measured_s,
-        processes={role: member.use() for role, member in members.items()},
+        processes=_uses(one),
         pids={role: member.process.pid for role, member in members.items()},
     )
+
+
+def _uses(one: _Running) -> dict[str, ProcessUse]:
+    """CPU seconds by role. A server in the client's node is the client's: it is what sends."""
+    client, server = one.client.use(), one.server.use()
+    if one.beside is not None:
+        beside = one.beside.use()
+        client = ProcessUse(user_s=client.user_s + beside.user_s, system_s=client.system_s + beside.system_s)
+    return {"client": client, "server": server}
 
 
 def _words(member: Member, error: str | None) -> str | None:

@@ -15,6 +15,7 @@ from typing import IO, Self
 
 import psutil
 
+from testbed.nodes.cgroup import Used
 from testbed.nodes.node import Ended, Node, Process
 from testbed.records.model import ProcessUse
 from testbed.slowness import scaled
@@ -32,7 +33,7 @@ class Member:
         self.output = bytearray()
         self.ended: Ended | None = None
         self.killed = False
-        self._used = (0.0, 0.0)
+        self._used = Used(0.0, 0.0)
         self._errors = errors
 
     @property
@@ -53,9 +54,7 @@ class Member:
 
     def mark(self) -> None:
         """What it does from now on counts as its use of the CPU."""
-        with suppress(psutil.NoSuchProcess):
-            times = psutil.Process(self.process.pid).cpu_times()
-            self._used = (times.user, times.system)
+        self._used = self.process.used()
 
     def activity(self) -> tuple[str, int] | None:
         """Its state, and how often it has been scheduled; None when it is gone."""
@@ -71,7 +70,7 @@ class Member:
             os.kill(self.process.pid, signal.SIGALRM)
 
     def use(self) -> ProcessUse:
-        """CPU seconds from the mark to its end, to a clock tick (10 ms); 0 while it runs."""
+        """CPU seconds from the mark to its end, of it and of all that it started; 0 while it runs."""
         if self.ended is None:
             return ProcessUse(user_s=0.0, system_s=0.0)
         user, system = self._used

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.evidence.cpu import busiest_softirq, irq_time, mean, use
-from testbed.records.model import CoreUse
+from testbed.evidence.cpu import account, busiest_softirq, irq_time, mean, use
+from testbed.records.model import CoreUse, Cpu, ProcessUse
 
 ZERO = dict.fromkeys(
     ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"), 0.0
@@ -51,3 +51,26 @@ def test_config_tells_whether_irq_time_is_accounted():
     assert irq_time(b"CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n") == "sampled"
     assert irq_time(b"CONFIG_IRQ_TIME_ACCOUNTING=y\n") == "accounted"
     assert irq_time(None) is None
+
+
+def cores(**ways):
+    return Cpu(per_core=[CoreUse(**ways)] * 2, core_s=4.0)
+
+
+def test_cores_time_that_is_known_to_be_somebodys():
+    """2 cores for 2 s: half idle, a quarter softirq; of the process time of 1 s 0.6 s are the workload's."""
+    cpu = cores(user=5, system=20, softirq=25, idle=50)
+    cpu = cpu.model_copy(update={"processes": {"client": ProcessUse(user_s=0.1, system_s=0.5)}})
+    counted, impossible = account(cpu, foreign=10.0)  # 0.2 s of another process
+    assert impossible is None
+    assert counted.accounted == pytest.approx((2 + 1 + 0.6 + 0.2) / 4)
+
+
+def test_processes_cannot_have_used_more_than_the_cores_were_busy():
+    cpu = cores(user=5, system=20, softirq=25, idle=50)
+    cpu = cpu.model_copy(update={"processes": {"client": ProcessUse(user_s=2.0, system_s=0.5)}})
+    assert account(cpu, foreign=0.0)[1] == "cpu: the processes used 2.50 s, the cores were busy for 2.00 s"
+
+
+def test_round_without_cpu_evidence_is_not_accounted():
+    assert account(Cpu(processes={"client": ProcessUse(user_s=1, system_s=1)}), foreign=0.0)[1] is None
