@@ -20,6 +20,7 @@ from testbed.kernels.cache import BuiltKernel
 KVM = Path("/dev/kvm")
 # QEMU 7's daemon, then where Debian 13 puts the later one.
 DAEMONS = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")
+GET_DAEMON = "apt-get install virtiofsd (on Debian 12 qemu-system-common has it)"
 # How much longer software emulation may take.
 EMULATED = 6.0
 
@@ -45,9 +46,7 @@ def candidates(kernel: BuiltKernel) -> list[Way]:
     transports = transports_of(kernel.config(), have_daemon=_find_daemon() is not None)
     if not transports:
         if _find_daemon() is None:
-            raise MissingCapability(
-                f"{kernel.name} has no 9P, and virtiofs needs its daemon: apt-get install virtiofsd"
-            )
+            raise MissingCapability(f"{kernel.name} has no 9P, and virtiofs needs its daemon: {GET_DAEMON}")
         raise MissingCapability(
             f"{kernel.name} has neither 9P nor virtiofs: set CONFIG_9P_FS, CONFIG_NET_9P_VIRTIO"
         )
@@ -88,7 +87,7 @@ def daemon() -> tuple[Path, str]:
     """The virtiofs daemon and its help text, which tells what options it takes."""
     found = _find_daemon()
     if found is None:
-        raise MissingCapability("virtiofs needs its daemon: apt-get install virtiofsd")
+        raise MissingCapability(f"virtiofs needs its daemon: {GET_DAEMON}")
     shown = subprocess.run([str(found), "--help"], capture_output=True, text=True, check=False)
     return found, shown.stdout + shown.stderr
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -13,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.kernels import cache
 
 # A tree is Linux when it has these.
 MARKS = ("Kbuild", "init/main.c", "net/core/dev.c")
 # What an earlier build inside a plain folder may have left.
 LEFTOVERS = ("*.o", "*.ko", "*.a", "*.cmd", ".config", "include/config/", "include/generated/")
+# What tar calls to unpack, and the Debian package that has it where the names differ.
+PACKAGES = {"xz": "xz-utils"}
 AUTHOR = {
     "GIT_AUTHOR_NAME": "testbed",
     "GIT_AUTHOR_EMAIL": "testbed@example.invalid",
@@ -171,6 +174,9 @@ def _extract(source: Path, target: Path) -> None:
     if done.returncode:
         if "No space left" in done.stderr:
             raise TestbedError(f"{target}: no space left to unpack {source.name}; set XDG_CACHE_HOME")
+        if lacking := re.search(r"\b(\w+): (?:Cannot exec: No such file|not found)", done.stderr):
+            package = PACKAGES.get(lacking[1], lacking[1])
+            raise MissingCapability(f"unpacking {source.name} needs {lacking[1]}: apt-get install {package}")
         kind = "" if tarfile.is_tarfile(source) else " (not a tar archive)"
         raise InputError(f"{source}: cannot unpack{kind}: {done.stderr.strip().splitlines()[0]}")
 

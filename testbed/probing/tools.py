@@ -47,7 +47,7 @@ def _kperf() -> Found:
 
 
 # Name -> how to ask it, and the Debian package that brings it.
-_PROGRAMS: dict[str, tuple[list[str], str]] = {
+PROGRAMS: dict[str, tuple[list[str], str]] = {
     "iperf3": (["iperf3", "--version"], "iperf3"),
     "netperf": (["netperf", "-V"], "netperf, in the component non-free before Debian 13"),
     "perf": (["perf", "--version"], "linux-perf"),
@@ -57,6 +57,9 @@ _PROGRAMS: dict[str, tuple[list[str], str]] = {
     "ethtool": (["ethtool", "--version"], "ethtool"),
     "clang": (["clang", "--version"], "clang"),
     "qemu": (["qemu-system-x86_64", "--version"], "qemu-system-x86"),
+    "busybox": (["busybox"], "busybox-static"),
+    "git": (["git", "--version"], "git"),
+    "xz": (["xz", "--version"], "xz-utils"),
     "vng": (["vng", "--version"], "virtme-ng"),
     "chromium": (["chromium", "--version"], "chromium"),
 }
@@ -64,5 +67,5 @@ _PROGRAMS: dict[str, tuple[list[str], str]] = {
 FINDERS: dict[str, Callable[[], Found]] = {
     "libbpf": _libbpf,
     "kperf": _kperf,
-    **{name: partial(_program, name, *how) for name, how in _PROGRAMS.items()},
+    **{name: partial(_program, name, *how) for name, how in PROGRAMS.items()},
 }

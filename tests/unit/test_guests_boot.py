@@ -91,6 +91,7 @@ def test_folders_are_shared_by_what_is_built_in_first(config, daemon, expected):
     assert transports_of(options, have_daemon=daemon) == expected
 
 
+@pytest.mark.requires("busybox")
 def test_the_archive_is_one_that_cpio_reads(tmp_path):
     entries = [Entry("d", 0o040755), Entry("d/odd", 0o100644, b"seven b"), Entry("run", 0o100755, b"#!x\n")]
     listed = subprocess.run(["busybox", "cpio", "-tv"], input=cpio(entries), capture_output=True, check=True)

@@ -1,10 +1,11 @@
 """Series, trees, configs and logs of builds, on a small tree that has what marks Linux."""
 
+import shutil
 import subprocess
 
 import pytest
 
-from testbed.errors import InputError
+from testbed.errors import InputError, MissingCapability
 from testbed.kernels import build, kconfig, series
 from testbed.kernels.series import SeriesDoesNotApply
 from testbed.kernels.tree import open_tree, run_git
@@ -75,6 +76,7 @@ def snapshot(tree):
     return {path: path.read_bytes() for path in sorted(tree.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.requires("xz")
 def test_a_plain_folder_and_its_archive_import_the_same_content(linux, tmp_path):
     plain = tmp_path / "linux-7.3"
     subprocess.run(["cp", "-a", str(linux), str(plain)], check=True)
@@ -89,6 +91,20 @@ def test_a_plain_folder_and_its_archive_import_the_same_content(linux, tmp_path)
             assert "net/core/dev.c" in tree.git("ls-tree", "-r", "--name-only", tree.base)
     assert hashes[0] == hashes[1]
     assert not (plain / ".git").exists()
+
+
+@pytest.mark.requires("xz")
+def test_an_archive_whose_compressor_is_not_installed_names_the_package(linux, tmp_path, monkeypatch):
+    packed = tmp_path / "l.tar.xz"
+    subprocess.run(["tar", "-C", str(linux.parent), "-cJf", str(packed), linux.name], check=True)
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for name in ("tar", "git"):
+        (bare / name).symlink_to(shutil.which(name))
+    monkeypatch.setenv("PATH", str(bare))
+    reason = "unpacking l.tar.xz needs xz: apt-get install xz-utils"
+    with pytest.raises(MissingCapability, match=reason), open_tree(packed):
+        pass
 
 
 def test_what_does_not_apply_shows_the_hunk(linux, tmp_path):
