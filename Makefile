@@ -1,15 +1,22 @@
 # What a developer runs. Each target does the set-up that it needs; a second time that is quick.
 
-BIN := .venv/bin
+# With sudo, what a command makes here belongs to the checkout's owner afterwards.
+KEEP_OWNER := scripts/keep-owner
+BIN := $(KEEP_OWNER) .venv/bin
 DEMO := --rounds 7 --duration 2 --omit 1
+FRESH := bookworm trixie
 
-.PHONY: help demo test test-vm check bench-build bench-workloads bench-observer bench-rounds bench-report bench wheel clean set-up-run set-up-test set-up-vm
+.PHONY: help demo test test-vm test-fresh check format bench-build bench-workloads bench-observer bench-rounds bench-report bench wheel clean set-up-run set-up-test set-up-vm set-up-fresh
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-set-up-run set-up-test set-up-vm: set-up-%:
-	@scripts/setup.sh $*
+set-up-run: ## what `make demo` needs: packages (root), .venv, the BPF program
+set-up-test: ## what the tests and `make check` need
+set-up-vm: ## what building kernels needs
+set-up-fresh: ## what `make test-fresh` needs
+set-up-run set-up-test set-up-vm set-up-fresh: set-up-%:
+	@$(KEEP_OWNER) scripts/setup.sh $*
 
 demo: set-up-run ## packets by exact size, Nagle against BIG TCP on this kernel (root, 3 minutes)
 	$(BIN)/testbed run nagle $(DEMO)
@@ -20,11 +27,18 @@ test: set-up-test ## unit, system and default VM tests (root; without root the u
 test-vm: set-up-vm ## every test that boots kernels, the long ones too (root)
 	$(BIN)/pytest tests/vm
 
+test-fresh: set-up-fresh ## set up and try all of it on bare Debians (root, 12 minutes; FRESH=trixie: that one)
+	set -e; for suite in $(FRESH); do scripts/fresh-root $$suite scripts/fresh-stages; done
+
 check: set-up-test ## lint, formatting, types, and imports that go downwards only
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/unit/test_project_layers.py
+
+format: set-up-test ## write the code as `make check` wants it
+	$(BIN)/ruff check --fix --select I
+	$(BIN)/ruff format
 
 bench-build: set-up-test ## time building and taking down 100 and 1000 nodes, against ip (root, 3 minutes)
 	$(BIN)/python benchmarks/bench_build.py
@@ -47,6 +61,6 @@ wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove all that set-up and builds made; results stay
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache
-	find . -name __pycache__ -prune -exec rm -rf {} +
-	rm -f testbed/evidence/bpf/*.bpf.o
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache testbed/evidence/bpf/*.bpf.o && \
+	find . -name __pycache__ -prune -exec rm -rf {} + || \
+	{ echo "make clean: what root made stays: sudo make clean" >&2; exit 1; }
