@@ -61,6 +61,6 @@ wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove all that set-up and builds made; results stay
-	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache testbed/evidence/bpf/*.bpf.o && \
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis testbed/evidence/bpf/*.bpf.o && \
 	find . -name __pycache__ -prune -exec rm -rf {} + || \
 	{ echo "make clean: what root made stays: sudo make clean" >&2; exit 1; }

@@ -244,7 +244,7 @@ def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> Resol
             for node in _nodes(document, name, topology, pattern):
                 sysctls[node] = {**sysctls.get(node, {}), **values}
     options = _workload(document, name, workload)
-    for node in (options.from_, options.to):
+    for node in sorted(options.nodes):
         _node(document, name, topology, node, "workload")
     topology = topology.with_settings(changed).with_sysctls(sysctls)
     shown = {
@@ -270,11 +270,21 @@ def _workload(document: Document, state: str, options: Mapping[str, Any]) -> Opt
     try:
         return parse_options(options)
     except InputError as error:
-        option = str(error).removeprefix("workload.").partition(":")[0]
-        overridden: yamlfile.Key = ("overrides", "workload", option)
+        named = str(error).removeprefix("workload.").partition(":")[0].split(".")
+        option: yamlfile.Key = tuple(int(part) if part.isdecimal() else part for part in named)
+        overridden: yamlfile.Key = ("overrides", "workload", *option[:1])
         if document.origin(overridden):
             raise document.error(overridden, str(error)) from None
-        raise document.error(_place(document, state, "workload"), f"state {state}: {error}") from None
+        raise document.error(_option(document, state, option), f"state {state}: {error}") from None
+
+
+def _option(document: Document, state: str, option: yamlfile.Key) -> yamlfile.Key:
+    """Where `option` of a state's workload, such as ("args", 0), stands: the strongest place that has it."""
+    axes = [key for key in document.lines if len(key) == 5 and key[0] == "matrix" and key[4] == "workload"]
+    for place in (("states", state, "workload"), *axes, ("workload",)):
+        if (*place, *option[:1]) in document.lines:
+            return (*place, *option)
+    return _place(document, state, "workload")
 
 
 def _places(document: Document, state: str, topology: Topology, pattern: str) -> list[str]:

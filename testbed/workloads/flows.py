@@ -61,6 +61,11 @@ class FlowsOptions(Options):
         """Those of its flows."""
         return frozenset(spec.tool for spec in self.flows)
 
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Its own and those of its flows."""
+        return super().nodes.union(*(options.nodes for _, options in self.parsed()))
+
     def parsed(self) -> list[tuple[FlowSpec, Options]]:
         """Each flow with its tool's options, on its own ports."""
         return [found for index in range(len(self.flows)) for found in self._parsed(index)]

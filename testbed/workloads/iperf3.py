@@ -15,17 +15,13 @@ from testbed.lab.lab import Lab
 from testbed.records.model import Workload
 from testbed.unit_fields import BitRate, Bytes, Microseconds, Port, Seconds
 from testbed.workloads import iperf3_worker
+from testbed.workloads.arguments import check_arguments
 from testbed.workloads.flow import Flow, FlowTool
+from testbed.workloads.iperf3_arguments import CLIENT, SERVER
 from testbed.workloads.iperf3_result import read
 from testbed.workloads.tool import Options
+from testbed.workloads.words import Congestion, DeviceName
 from testbed.yamlfile import mistake
-
-# What this module says itself, what would print elsewhere, and what ends the process.
-_RESERVED = (
-    {"-c", "--client", "-s", "--server", "-p", "--port", "-1", "--one-off", "-D", "--daemon"}
-    | {"-J", "--json", "--json-stream", "--json-stream-full-output", "-I", "--pidfile", "--logfile"}
-    | {"-h", "--help", "-v", "--version"}
-)
 
 
 class Iperf3Options(Options):
@@ -46,20 +42,22 @@ class Iperf3Options(Options):
     bitrate: BitRate | None = Field(
         None, description="target bits per second of a stream (-b), 0 for no limit"
     )
-    pacing_timer: Annotated[Microseconds, Field(ge=1)] | None = Field(None, description="(--pacing-timer)")
+    pacing_timer: Annotated[Microseconds, Field(ge=1, le=10**9)] | None = Field(
+        None, description="(--pacing-timer)"
+    )
     fq_rate: BitRate | None = Field(None, description="bits per second for fair queueing (--fq-rate)")
     window: Bytes | None = Field(None, description="bytes of socket buffer (-w)")
-    congestion: str | None = Field("cubic", description="congestion control (-C); TCP only")
+    congestion: Congestion | None = Field("cubic", description="congestion control (-C); TCP only")
     mss: int | None = Field(None, ge=88, le=9216, description="bytes (-M)")
     nodelay: bool = Field(False, description="TCP_NODELAY (-N)")
     zerocopy: bool = Field(False, description="send with sendfile() (-Z)")
-    bind_device: str | None = Field(None, description="the client's device (--bind-dev)")
+    bind_device: DeviceName | None = Field(None, description="the client's device (--bind-dev)")
     tos: int | None = Field(None, ge=0, le=255, description="IPv4 TOS or IPv6 traffic class (-S)")
-    interval: Annotated[Seconds, Field(ge=0)] | None = Field(
+    interval: Annotated[Seconds, Field(ge=0, le=86_400)] | None = Field(
         None, description="time between the JSON's intervals (-i)"
     )
     args: list[str] = Field(
-        default_factory=list, description="further options of the client, as on its command line"
+        default_factory=list, description="further options of the client (workloads/iperf3_arguments.py)"
     )
     server_args: list[str] = Field(default_factory=list, description="further options of the server")
 
@@ -71,10 +69,8 @@ class Iperf3Options(Options):
                 raise mistake(f"iperf3 takes whole seconds, got {value:g}", name)
         if self.reverse and self.bidir:
             raise mistake("reverse and bidir exclude each other", "bidir")
-        for name in ("args", "server_args"):
-            for argument in getattr(self, name):
-                if argument.partition("=")[0] in _RESERVED:
-                    raise mistake(f"{argument} is not for args: the testbed sets it, or cannot use it", name)
+        check_arguments(CLIENT, "args", self.args)
+        check_arguments(SERVER, "server_args", self.server_args)
         return self
 
 

@@ -11,9 +11,12 @@ from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.model import Workload
 from testbed.unit_fields import Bytes, Port
+from testbed.workloads.arguments import check_arguments
 from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
+from testbed.workloads.kperf_arguments import CLIENT as CLIENT_ARGUMENTS
 from testbed.workloads.kperf_result import read
 from testbed.workloads.tool import Options
+from testbed.workloads.words import Congestion
 from testbed.yamlfile import mistake
 
 CLIENT, SERVER = "kperf-client", "kperf-server"
@@ -29,7 +32,7 @@ class KperfOptions(Options):
     tool: Literal["kperf"] = "kperf"
     port: Port = Field(18323, description="where both servers listen (--src-svc, --dst-svc)")
     devmem_tx: bool = Field(False, description="send from device memory (--devmem-tx)")
-    tx_memory: Annotated[int, Field(ge=1)] | None = Field(
+    tx_memory: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
         None, description="MiB of the sender's dmabuf (--dmabuf-tx-size-mb)"
     )
     zerocopy: bool = Field(False, description="send with MSG_ZEROCOPY (--msg-zerocopy)")
@@ -37,11 +40,11 @@ class KperfOptions(Options):
     receive_length: Annotated[Bytes, Field(ge=1)] | None = Field(
         None, description="bytes of a read (--read-size)"
     )
-    streams: int = Field(1, ge=1, description="connections (-n)")
+    streams: int = Field(1, ge=1, le=1024, description="connections (-n)")
     pin_offset: int = Field(
-        0, ge=0, description="CPUs from the one that serves a flow to its worker's (--pin-off)"
+        0, ge=0, le=65_535, description="CPUs from the one that serves a flow to its worker's (--pin-off)"
     )
-    congestion: str | None = Field("cubic", description="congestion control (--tcp-cc)")
+    congestion: Congestion | None = Field("cubic", description="congestion control (--tcp-cc)")
     args: list[str] = Field(default_factory=list, description="further options of the client")
 
     @model_validator(mode="after")
@@ -50,6 +53,7 @@ class KperfOptions(Options):
             raise mistake("kperf counts from its first byte: omit must be 0", "omit")
         if self.duration != int(self.duration):
             raise mistake(f"kperf takes whole seconds, got {self.duration:g}", "duration")
+        check_arguments(CLIENT_ARGUMENTS, "args", self.args)
         return self
 
 

@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.unit_fields import Bytes, Port
+from testbed.workloads.arguments import check_arguments
+from testbed.workloads.netperf_arguments import CLASSIC_TEST, GLOBAL, TEST
 from testbed.workloads.tool import Options
+from testbed.workloads.words import Congestion
 from testbed.yamlfile import mistake
 
 Test = Literal["TCP_STREAM", "TCP_MAERTS", "TCP_SENDFILE", "TCP_RR", "TCP_CRR", "UDP_STREAM", "UDP_RR"]
@@ -43,7 +46,12 @@ class NetperfOptions(Options):
     request: Annotated[Bytes, Field(ge=1)] = Field(1, description="bytes of a request (-- -r), _RR and _CRR")
     response: Annotated[Bytes, Field(ge=1)] = Field(1, description="bytes of a response")
     window: Bytes | None = Field(None, description="bytes of the socket buffers at both ends (-- -s, -S)")
-    congestion: str | None = Field("cubic", description="congestion control at both ends (-- -K); TCP only")
+    congestion: Congestion | None = Field(
+        "cubic", description="congestion control at both ends (-- -K); TCP only"
+    )
+    burst: int = Field(
+        0, ge=0, le=65535, description="requests under way beside the first (-- -b); TCP_RR and UDP_RR"
+    )
     nodelay: bool = Field(False, description="TCP_NODELAY at both ends (-- -D)")
     args: list[str] = Field(default_factory=list, description="further global options")
     test_args: list[str] = Field(default_factory=list, description="further options of the test, after --")
@@ -57,6 +65,10 @@ class NetperfOptions(Options):
         if self.classic and (self.nodelay or self.congestion not in (None, "cubic")):
             key = "nodelay" if self.nodelay else "congestion"
             raise mistake("TCP_SENDFILE takes no congestion control and no TCP_NODELAY", key)
+        if self.burst and self.test not in ("TCP_RR", "UDP_RR"):
+            raise mistake(f"{self.test} sends no requests beside each other", "burst")
+        check_arguments(GLOBAL, "args", self.args)
+        check_arguments(CLASSIC_TEST if self.classic else TEST, "test_args", self.test_args)
         return self
 
     @property
@@ -98,6 +110,8 @@ def _test_options(options: NetperfOptions) -> list[str]:
         return words
     if options.ping_pong:
         words += ["-r", f"{options.request},{options.response}"]
+    if options.burst:
+        words += ["-b", f"{options.burst}"]
     if options.congestion and options.test.startswith("TCP"):
         words += ["-K", f"{options.congestion},{options.congestion}"]
     if options.nodelay:

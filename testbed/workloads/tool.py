@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from testbed.lab.lab import Lab
 from testbed.records.model import ProcessUse, Workload
 from testbed.unit_fields import Seconds
+from testbed.workloads.words import Address
 
 
 class Options(BaseModel):
@@ -23,19 +24,24 @@ class Options(BaseModel):
     from_: str = Field(alias="from", description="the node that runs the client")
     to: str = Field(description="the node that runs the server")
     family: Literal[4, 6] = 6
-    address: str | None = Field(
+    address: Address | None = Field(
         None, description="where the client connects to; the first address of `to` when absent"
     )
     duration: Seconds = Field(10.0, gt=0, le=86_400, description="time that counts, after the omitted one")
     omit: Seconds = Field(0.0, ge=0, le=86_400, description="time at the start that does not count")
     timeout: Seconds = Field(
-        10.0, gt=0, description="time beyond omit and duration after which the test is given up"
+        10.0, gt=0, le=86_400, description="time beyond omit and duration after which the test is given up"
     )
 
     @property
     def tools(self) -> frozenset[str]:
         """The names of the tools that have to be there."""
         return frozenset({self.tool})
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes that a client or a server runs in."""
+        return frozenset({self.from_, self.to})
 
 
 @dataclass(frozen=True)

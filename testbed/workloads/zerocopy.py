@@ -24,6 +24,7 @@ from testbed.unit_fields import Bytes, Port
 from testbed.workloads import hugepages_keeper, zerocopy_worker
 from testbed.workloads.flow import Flow, FlowTool, Reading, json_object
 from testbed.workloads.tool import Options
+from testbed.workloads.words import Congestion
 
 
 class ZerocopyOptions(Options):
@@ -35,7 +36,7 @@ class ZerocopyOptions(Options):
     length: Annotated[Bytes, Field(ge=1, le=64 << 20)] = Field(1 << 20, description="bytes of one send")
     port: Port = Field(5401, description="the server's port")
     client_port: Port | None = Field(40001, description="the client's port; null for any")
-    congestion: str | None = Field("cubic", description="congestion control of the client")
+    congestion: Congestion | None = Field("cubic", description="congestion control of the client")
 
     @property
     def huge_pages(self) -> int:

@@ -37,9 +37,9 @@ def test_latency_beside_a_stream_that_loads_the_path(tmp_path):
 
 
 def test_a_flow_that_fails_is_named_and_ends_the_others(tmp_path):
-    specs = [{"tool": "iperf3"}, {"tool": "iperf3", "args": ["--foo"]}]
+    specs = [{"tool": "iperf3"}, {"tool": "iperf3", "args": ["--dscp", "nosuch"]}]
     outcome = run(tmp_path, tool="flows", flows=specs)
-    assert "flow 1: client: iperf3: unrecognized option '--foo'" in outcome.reason
+    assert "flow 1: client: iperf3: parameter error - bad TOS value" in outcome.reason
     assert outcome.workload.bits_per_second is None
 
 

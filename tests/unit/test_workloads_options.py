@@ -41,7 +41,7 @@ def test_udp_names_no_congestion_control():
     assert "-C" not in command(udp=True, bitrate="1G").split()
 
 
-def test_args_come_last_so_that_they_win():
+def test_args_come_last():
     assert command(args=["--dscp", "cs1"]).endswith("-J --dscp cs1")
 
 
@@ -67,7 +67,7 @@ def test_options_survive_the_way_through_json():
         ),
         ({"duration": 1.5}, "workload.duration: iperf3 takes whole seconds, got 1.5"),
         ({"reverse": True, "bidir": True}, "workload.bidir: reverse and bidir exclude each other"),
-        ({"args": ["--logfile=x"]}, "workload.args: --logfile=x is not for args"),
+        ({"args": ["--logfile=x"]}, "workload.args.0: '--logfile=x': --logfile writes a file"),
         ({"family": 5}, "workload.family: input should be 4 or 6"),
         ({"tool": "iperf"}, "workload.tool: no tool 'iperf', did you mean 'iperf3'?"),
     ],
