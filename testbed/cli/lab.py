@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -115,7 +116,11 @@ def set_(
         list[str], typer.Argument(metavar="NODE:DEVICE.SETTING=VALUE...", help="* in NODE or DEVICE: all.")
     ],
 ) -> None:
-    """Change devices of a lab that is up, in the right order, and read every value back."""
+    """Change devices of a lab that is up, in the right order, and read every value back.
+
+    What is refused, or would change something that is not requested, leaves all of it as it was.
+    Features that follow the changed ones by the kernel's rules are printed.
+    """
     from testbed.lab.named import attached
     from testbed.privilege import need_root
     from testbed.topology.assignment import parse_assignments
@@ -123,7 +128,10 @@ def set_(
     need_root("set", WITHOUT_ROOT)
     changes = parse_assignments(settings)
     with attached(_name(lab), change=True) as live:
-        live.set(changes)
+        followed = live.set(changes)
+    for device, moves in groupby(followed, key=lambda move: move.end):
+        words = ", ".join(f"{move.setting} {'on' if move.after else 'off'}" for move in moves)
+        typer.echo(f"{device} follows: {words}")
 
 
 def exec_(

@@ -174,6 +174,22 @@ class AddAddress(DeviceOperation):
 
 
 @dataclass(frozen=True)
+class DeleteAddress(DeviceOperation):
+    address: IPv4Interface | IPv6Interface
+
+    def __str__(self) -> str:
+        return f"{self.node}: address del {self.address} dev {self.device}"
+
+
+@dataclass(frozen=True)
+class DeleteQdisc(DeviceOperation):
+    """Take the root qdisc away: the device has the kernel's default for it again."""
+
+    def __str__(self) -> str:
+        return f"{self.node}: qdisc del dev {self.device} root"
+
+
+@dataclass(frozen=True)
 class SetQdisc(DeviceOperation):
     """A new root qdisc; `options` in the kernel's units, as netlink/qdisc.py has them."""
 

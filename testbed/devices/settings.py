@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Annotated, Any
 
@@ -29,6 +30,10 @@ LINK_SETTINGS = (
     "gso_ipv4_max_size",
     "gro_ipv4_max_size",
 )
+
+# A general limit and the one for IPv4 that the kernel sets with it, up to LEGACY_MAX_SIZE.
+COUPLED = {"gso_max_size": "gso_ipv4_max_size", "gro_max_size": "gro_ipv4_max_size"}
+LEGACY_MAX_SIZE = 65536  # GSO_LEGACY_MAX_SIZE in include/linux/netdevice.h
 
 # Fixed when the device is made.
 AT_CREATION = ("num_tx_queues", "num_rx_queues")
@@ -93,6 +98,23 @@ class Settings(BaseModel):
         """The settings that are attributes of the link and are given, in the order to set them."""
         given = {name: getattr(self, name) for name in (*AT_CREATION, *LINK_SETTINGS)}
         return {name: value for name, value in given.items() if value is not None}
+
+    def changed_values(self, changes: Settings) -> dict[str, int | str]:
+        """The link values of `changes` to these settings (`changes` included), with what the kernel couples.
+
+        A general limit comes with the one for IPv4: as these settings state it, and
+        where they do not, as a new device would have it, whatever it had before.
+        """
+        values = changes.link_values()
+        for general, ipv4 in COUPLED.items():
+            if general in values and ipv4 not in values:
+                stated = getattr(self, ipv4)
+                values[ipv4] = min(int(values[general]), LEGACY_MAX_SIZE) if stated is None else stated
+        return {name: values[name] for name in (*AT_CREATION, *LINK_SETTINGS) if name in values}
+
+    def only(self, names: Collection[str]) -> Settings:
+        """Those of these settings that `names` names."""
+        return Settings.model_construct({*names}, **{name: getattr(self, name) for name in names})
 
     def overlaid(self, changes: Settings) -> Settings:
         """These settings with `changes` on top: features one by one, everything else replaced.

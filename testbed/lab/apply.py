@@ -19,6 +19,8 @@ from testbed.devices.operations import (
     AddRoute,
     Call,
     CreateLink,
+    DeleteAddress,
+    DeleteQdisc,
     DeviceOperation,
     MakeNode,
     Operation,
@@ -102,6 +104,8 @@ class Execution:
                 self._queue(operation, message.set_link(device, {}, up=True))
             case AddAddress(node, device, address):
                 self._queue(operation, message.add_address(self._index(node, device), address))
+            case DeleteAddress(node, device, address):
+                self._queue(operation, message.delete_address(self._index(node, device), address))
             case AddForwarding(node, device, mac, destination):
                 index = self._index(node, device)
                 self._queue(operation, message.add_forwarding(index, mac, destination))
@@ -111,6 +115,8 @@ class Execution:
                 self._queue(operation, message.add_neighbour(self._index(node, device), address, lladdr))
             case SetQdisc(node, device, kind, options):
                 self._queue(operation, qdisc.set_root(self._index(node, device), kind, options))
+            case DeleteQdisc(node, device):
+                self._queue(operation, qdisc.delete_root(self._index(node, device)))
             case SetSteering(node, device, queue, cpus):
                 self._flush(node)
                 with self._sysfs_told(operation):

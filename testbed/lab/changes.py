@@ -92,4 +92,4 @@ def _withdrawn(was: Settings, now: Settings) -> str | None:
 
 def _changed(was: Settings, now: Settings) -> Settings:
     names = [name for name in Settings.model_fields if getattr(was, name) != getattr(now, name)]
-    return Settings.model_construct(set(names), **{name: getattr(now, name) for name in names})
+    return now.only(names)

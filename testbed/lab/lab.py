@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -15,22 +16,24 @@ from pydantic import ValidationError
 from testbed.devices.features import PATTERNS
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
-from testbed.devices.operations import AddAddress, Operation, Pump, SetSysctl
+from testbed.devices.operations import Operation, Pump
 from testbed.devices.settings import Settings
-from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.errors import InputError, TestbedError
 from testbed.lab.apply import Execution
 from testbed.lab.drift import Row, compare
 from testbed.lab.read_back import Difference, Held, differences, read_counters, read_held
 from testbed.lab.read_back_node import node_differences
-from testbed.netlink import message
+from testbed.lab.snapshot import Moved, Snapshot
+from testbed.lab.transaction import Transaction, setting_error
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import own_namespace
-from testbed.nodes.namespace import NamespaceNode
+from testbed.nodes.namespace import NamespaceNode, read_sysctl
 from testbed.nodes.node import Node
 from testbed.records.model import Counters
 from testbed.slowness import scaled
+from testbed.topology.checks import check
 from testbed.topology.loading import load_topology
-from testbed.topology.plan import plan, plan_change
+from testbed.topology.plan import plan
 from testbed.topology.spec import Placed, Topology
 from testbed.yamlfile import did_you_mean
 
@@ -112,38 +115,37 @@ class Lab:
             for end, placed in self.topology.placed().items()
         ]
 
-    def set(self, settings: Mapping[str, Settings | Mapping[str, Any]]) -> None:
+    def set(self, settings: Mapping[str, Settings | Mapping[str, Any]]) -> list[Moved]:
         """Change live devices (`node:device`, * in either -> Settings) in the right order, and read back.
 
-        InputError for a device that does not exist, a value that the kernel refuses, or one that reads back
-        different; MissingCapability for a limit of this kernel. Nothing is undone then.
+        As `change` without sysctls.
+        """
+        return self.change(settings, {})
+
+    def change(
+        self,
+        settings: Mapping[str, Settings | Mapping[str, Any]],
+        sysctls: Mapping[str, Mapping[str, int | str]],
+    ) -> list[Moved]:
+        """Change devices and sysctls (node -> name -> value): all of it, or nothing.
+
+        The features that changed with it elsewhere, by the kernel's rules. InputError for a device that does
+        not exist, a value that the kernel refuses, one that reads back different, or anything that the change
+        moves without being requested; MissingCapability for a limit of this kernel. Everything is then as it
+        was, or the error says what is not.
         """
         changes = {pattern: settings_of(pattern, given) for pattern, given in settings.items()}
-        before = self.topology
-        after = before.with_settings(changes)
+        after = self.topology.with_settings(changes).with_sysctls(sysctls)
+        check(after)
         check_features(after)
-        operations: list[Operation] = []
         touched: dict[End, Settings] = {}
         for pattern, change in changes.items():
             for end in after.matching(pattern):
                 touched[end] = touched.get(end, Settings()).overlaid(change)
-        for end, change in touched.items():
-            operations += plan_change(end, change)
-            operations += self._readdress(end, before, change)
-        self._execution(after, {end.node for end in touched}).do(operations)
+        transaction = Transaction(self.topology, after, touched, sysctls, self._snapshot, self._carry_out)
+        followed = transaction.carry_out()
         self.topology = after
-        self.verify(touched)
-
-    def set_sysctls(self, changes: Mapping[str, Mapping[str, int | str]]) -> None:
-        """Change sysctls (node -> name -> value), and read back. Errors as for `set`."""
-        self.topology = self.topology.with_sysctls(changes)
-        operations = [
-            SetSysctl(node, name, str(value))
-            for node, named in changes.items()
-            for name, value in named.items()
-        ]
-        self._execution(self.topology, changes).do(operations)
-        self._verify_nodes()
+        return followed
 
     def restart_pumps(self) -> bool:
         """Start again the pumps that are gone, and whose TAPs have no carrier therefore; whether one was."""
@@ -234,10 +236,7 @@ class Lab:
         placed = self.topology.placed()
         for end, state in held.items():
             for difference in differences(placed[end].config, state):
-                setting = difference.setting.split()[0]
-                where = self.topology.where(end, setting)
-                error = MissingCapability if difference.held is None else InputError
-                raise error(f"{where}: {difference}")
+                raise setting_error(self.topology, end, difference)
 
     def _verify_nodes(self) -> None:
         """Sysctls, routes and neighbours."""
@@ -245,9 +244,15 @@ class Lab:
             for key, difference in node_differences(self._namespaces[name], spec):
                 raise self.topology.at(("nodes", name, *key), f"{name}: {difference}")
 
-    def _held(self, ends: Iterable[End], *, every_feature: bool = True) -> dict[End, Held]:
+    def _held(
+        self,
+        ends: Iterable[End],
+        *,
+        every_feature: bool = True,
+        placed: Mapping[End, Placed] | None = None,
+    ) -> dict[End, Held]:
         """What the kernel holds for `ends`, and of their features those asked for or all of them."""
-        placed = self.topology.placed()
+        placed = self.topology.placed() if placed is None else placed
         wanted: dict[str, dict[str, Settings]] = {}
         for end in ends:
             wanted.setdefault(end.node, {})[end.device] = placed[end].config
@@ -270,18 +275,27 @@ class Lab:
             execution.know(node, {name: device.ifindex for name, device in held.items()})
         return execution
 
-    def _readdress(self, end: End, before: Topology, change: Settings) -> list[Operation]:
-        """Take away the addresses that go; the operations for those that come."""
-        if "addresses" not in change.model_fields_set:
-            return []
-        node = self._namespaces[end.node]
-        held = self._held([end])[end]
-        old = {*before.placed()[end].config.addresses} & {*held.addresses}
-        gone = [message.delete_address(held.ifindex, address) for address in old - {*change.addresses}]
-        for refusal in node.channel.send(gone):
-            raise TestbedError(f"{end}: cannot take an address away ({refusal})")
-        new = [address for address in change.addresses if address not in held.addresses]
-        return [AddAddress(end.node, end.device, address) for address in new]
+    def _snapshot(self, topology: Topology, sysctls: Iterable[tuple[str, str]]) -> Snapshot:
+        """What the lab holds, compared with `topology`, and the present values of `sysctls` (node, name)."""
+        placed = topology.placed()
+        values: dict[tuple[str, str], str] = {}
+        for node, name in sysctls:
+            with suppress(InputError):  # there is none: told by whoever sets it
+                values[node, name] = self.nodes[node].call(read_sysctl, name)
+        lacking = {
+            node: dict(node_differences(self._namespaces[node], spec))
+            for node, spec in topology.nodes.items()
+        }
+        return Snapshot(self._held(placed, placed=placed), values, lacking)
+
+    def _carry_out(self, topology: Topology, known: Snapshot, operations: Iterable[Operation]) -> None:
+        execution = Execution(topology, self._namespaces, NamespaceNode.make)
+        indexes: dict[str, dict[str, int]] = {}
+        for end, held in known.devices.items():
+            indexes.setdefault(end.node, {})[end.device] = held.ifindex
+        for node, devices in indexes.items():
+            execution.know(node, devices)
+        execution.do(operations)
 
 
 def check_features(topology: Topology) -> None:

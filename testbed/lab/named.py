@@ -148,8 +148,7 @@ def _change(journal: Journal, topology: Topology, source: str) -> Done:
     with _attached(journal.name, keep=True) as lab:
         restarted = lab.restart_pumps()
         drifted = {str(end): lab.topology.placed()[end].config for end in lab.drift()}
-        lab.set(drifted | found.settings)
-        lab.set_sysctls(found.sysctls)
+        lab.change(drifted | found.settings, found.sysctls)
         lab.verify(topology.placed())
         now = {"stated": topology, "topology": lab.topology, "source": source}
     journal.model_copy(update=now).write()

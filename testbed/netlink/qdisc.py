@@ -22,7 +22,7 @@ from testbed.netlink.message import (
     u32,
 )
 
-RTM_NEWQDISC, RTM_GETQDISC = 36, 38
+RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC = 36, 37, 38
 TC_H_ROOT = 0xFFFFFFFF
 TCA_KIND, TCA_OPTIONS = 1, 2
 TCA_TBF_PARMS, TCA_TBF_RATE64, TCA_TBF_BURST = 1, 4, 6
@@ -63,6 +63,11 @@ def set_root(ifindex: int, kind: str, options: Options) -> Request:
         body += attribute(TCA_OPTIONS, encoded)
     # All three: a qdisc of the same kind is replaced too, and not only changed.
     return Request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_EXCL, body)
+
+
+def delete_root(ifindex: int) -> Request:
+    """Take the root qdisc away, and leave the kernel's default."""
+    return Request(RTM_DELQDISC, 0, _TCMSG.pack(0, ifindex, 0, TC_H_ROOT, 0))
 
 
 def list_qdiscs() -> Request:

@@ -7,16 +7,18 @@ The rules, each with its reason:
 - enslave before limits: an upper device's tso_max_size follows its ports, and
   joining or leaving resets what was set before;
 - gso_max_size before gso_ipv4_max_size, gro likewise (`LINK_SETTINGS` has the
-  order): a general size of 65536 or less resets the IPv4 one;
+  order): a general size of 65536 or less resets the IPv4 one, so that a change
+  of the general one comes with the IPv4 one (`Settings.changed_values`);
 - features after limits, qdisc and addresses after features, up after addresses,
   so that a device never carries a packet half configured;
-- threaded NAPI after up: a veth has something to poll only then, with gro on;
+- threaded NAPI after up: a veth has something to poll only then, with gro on
+  (and therefore off before gro);
 - routes last, when their next hops are reachable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from testbed.devices.links import KINDS
@@ -41,6 +43,7 @@ from testbed.devices.settings import AT_CREATION, Settings
 from testbed.errors import InputError
 from testbed.topology.checks import check
 from testbed.topology.spec import Placed, Topology, below
+from testbed.yamlfile import Key
 
 
 def plan(topology: Topology) -> list[Operation]:
@@ -50,33 +53,59 @@ def plan(topology: Topology) -> list[Operation]:
     """
     check(topology)
     placed = topology.placed()
-    levels = _levels(topology, placed)
     operations: list[Operation] = [MakeNode(node) for node in topology.nodes]
     operations += _sysctls(topology, of_devices=False)
-    for level in levels:
+    for level in _levels(topology, placed):
         operations += _made(topology, placed, level)
     operations += _sysctls(topology, of_devices=True)
-    ends = [end for level in levels for end in level]
-    for end in ends:
+    for end in lower_first(topology, placed):
         operations += _finished(end, placed[end].config)
-    return operations + _neighbours(topology) + _routes(topology)
+    return [*operations, *_neighbours(topology), *_routes(topology)]
 
 
-def plan_change(end: End, changes: Settings) -> list[Operation]:
-    """The operations that set `changes` on a device that is there already, in their order.
+def plan_change(topology: Topology, changes: Mapping[End, Settings]) -> list[Operation]:
+    """The operations that set `changes` on devices that are there already, in their order.
 
-    Addresses are not among them: those that go and those that come depend on what is held.
-    InputError for what is fixed when a device is made.
+    `topology` is what the lab is to be, with the changes. Addresses are not among
+    them: those that go and those that come depend on what is held. InputError for
+    what is fixed when a device is made.
     """
-    for name in AT_CREATION:
-        if getattr(changes, name) is not None:
-            raise InputError(f"{end}: {name} is fixed when the device is made: state it in the topology")
-    return [
-        *_limits(end, changes.link_values()),
-        *_features(end, changes),
-        *_traffic(end, changes),
-        *_threaded(end, changes),
+    placed = topology.placed()
+    operations: list[Operation] = []
+    for end in lower_first(topology, placed):
+        change = changes.get(end)
+        if change is None:
+            continue
+        for name in AT_CREATION:
+            if getattr(change, name) is not None:
+                raise InputError(f"{end}: {name} is fixed when the device is made: state it in the topology")
+        operations += [
+            *_limits(end, placed[end].config.changed_values(change)),
+            *(_threaded(end, change) if change.threaded is False else ()),
+            *_features(end, change),
+            *_traffic(end, change),
+            *(_threaded(end, change) if change.threaded else ()),
+        ]
+    return operations
+
+
+def plan_nodes(topology: Topology, keys: Mapping[str, Collection[Key]]) -> list[Operation]:
+    """The operations that make, in nodes that are up, the sysctls, neighbours and routes at `keys`.
+
+    `keys`: node -> ("sysctls", name), ("neighbours", index) or ("routes", index).
+    """
+    sysctls = [*_sysctls(topology, of_devices=False), *_sysctls(topology, of_devices=True)]
+    everything: list[tuple[Key, Operation]] = [
+        *((("sysctls", operation.name), operation) for operation in sysctls),
+        *((("neighbours", operation.index), operation) for operation in _neighbours(topology)),
+        *((("routes", operation.index), operation) for operation in _routes(topology)),
     ]
+    return [operation for key, operation in everything if key in keys.get(operation.node, ())]
+
+
+def lower_first(topology: Topology, placed: Mapping[End, Placed]) -> list[End]:
+    """The devices, each behind those below it."""
+    return [end for level in _levels(topology, placed) for end in level]
 
 
 def _levels(topology: Topology, placed: Mapping[End, Placed]) -> list[list[End]]:
@@ -166,7 +195,7 @@ def _finished(end: End, settings: Settings) -> list[Operation]:
     ]
 
 
-def _sysctls(topology: Topology, *, of_devices: bool) -> list[Operation]:
+def _sysctls(topology: Topology, *, of_devices: bool) -> list[SetSysctl]:
     """Sysctls before the devices, which take their defaults over; those of one device after it is made."""
     return [
         SetSysctl(node, name, str(value))
@@ -176,7 +205,7 @@ def _sysctls(topology: Topology, *, of_devices: bool) -> list[Operation]:
     ]
 
 
-def _neighbours(topology: Topology) -> list[Operation]:
+def _neighbours(topology: Topology) -> list[AddNeighbour]:
     return [
         AddNeighbour(node, neighbour.dev, index, neighbour.to, neighbour.lladdr)
         for node, spec in topology.nodes.items()
@@ -184,7 +213,7 @@ def _neighbours(topology: Topology) -> list[Operation]:
     ]
 
 
-def _routes(topology: Topology) -> list[Operation]:
+def _routes(topology: Topology) -> list[AddRoute]:
     return [
         AddRoute(
             node,

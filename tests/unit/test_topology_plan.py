@@ -37,7 +37,8 @@ def test_a_pair_carries_the_settings_of_both_ends_in_one_message():
 
 def test_the_general_size_is_set_before_the_ipv4_size_however_it_is_written():
     change = Settings(gro_ipv4_max_size=1, gro_max_size=2, gso_ipv4_max_size=3, gso_max_size=4, mtu=5)
-    (operation,) = plan_change(End("a", "v"), change)
+    pair = parse_topology("nodes: {a: {devices: {v: {kind: veth, peer: b:v}}}, b: {}}")
+    (operation,) = plan_change(pair.with_settings({"a:v": change}), {End("a", "v"): change})
     assert isinstance(operation, SetLink)
     assert list(operation.values) == [
         "mtu",
