@@ -6,7 +6,7 @@ BIN := $(KEEP_OWNER) .venv/bin
 DEMO := --rounds 7 --duration 2 --omit 1
 FRESH := bookworm trixie
 
-.PHONY: help demo test test-vm test-fresh check format bench-build bench-workloads bench-observer bench-rounds bench-report bench wheel clean set-up-run set-up-test set-up-vm set-up-fresh
+.PHONY: help demo test test-vm test-fresh check docs format bench-build bench-workloads bench-observer bench-rounds bench-report bench wheel clean set-up-run set-up-test set-up-vm set-up-fresh
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,10 @@ format: set-up-test ## write the code as `make check` wants it
 	$(BIN)/ruff check --fix --select I
 	$(BIN)/ruff format
 
+docs: set-up-test ## the documentation into docs/_build/html, the man page into docs/_build/man
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b man docs docs/_build/man
+
 bench-build: set-up-test ## time building and taking down 100 and 1000 nodes, against ip (root, 3 minutes)
 	$(BIN)/python benchmarks/bench_build.py
 
@@ -61,6 +65,6 @@ wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove all that set-up and builds made; results stay
-	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis testbed/evidence/bpf/*.bpf.o && \
+	@rm -rf .venv dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis testbed/evidence/bpf/*.bpf.o && \
 	find . -name __pycache__ -prune -exec rm -rf {} + || \
 	{ echo "make clean: what root made stays: sudo make clean" >&2; exit 1; }
