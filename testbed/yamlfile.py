@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from testbed.errors import InputError
+from testbed.yamlvalues import MAX_BYTES, read_values, shortened
+from testbed.yamlvalues import Key as Key
 
 Model = TypeVar("Model", bound=BaseModel)
-Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -48,30 +48,39 @@ class Document:
 
 
 def load(path: Path) -> Document:
-    """Read `path`. InputError, with the line where known, for what is not YAML or not readable."""
+    """Read `path`. InputError, with the line where known, for what is not YAML or not readable.
+
+    A device file is not opened: opening one can do something.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise InputError(f"{path}: cannot read: not a file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InputError(f"{path}: cannot read: {reason}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: cannot read: larger than {MAX_BYTES >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: cannot read: not UTF-8 text") from None
     return parse(text, str(path))
 
 
 def parse(text: str, source: str) -> Document:
     """Parse YAML text that came from `source` (a name for the errors)."""
-    lines: dict[Key, int] = {}
-    try:
-        root = yaml.compose(text, Loader=_Loader)
-        value = None if root is None else _construct(root, (), lines, source)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{source}:{mark.line + 1}" if mark else source
-        raise InputError(f"{where}: not YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{source}: not YAML: {error}") from None
+    value, lines = read_values(text, source)
     return Document(source, value, lines)
+
+
+def parse_word(text: str, option: str) -> Any:
+    """The value that `text` is in a file, where it came by an `option` instead."""
+    return read_values(text, option, numbered=False)[0]
 
 
 def validate(document: Document, model: type[Model], key: Key = ()) -> Model:
@@ -134,7 +143,7 @@ def _words(mistake: Any, model: type[BaseModel]) -> str:
     if kind in ("value_error", "placed"):
         return message
     message = message[0].lower() + message[1:]
-    return f"{message}, got {mistake['input']!r}"
+    return f"{message}, got {shortened(repr(mistake['input']))}"
 
 
 def _known_keys(model: type[BaseModel]) -> list[str]:
@@ -157,59 +166,3 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 def _kind(value: object) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
-
-
-def _construct(
-    node: yaml.Node, key: Key, lines: dict[Key, int], source: str, inside: tuple[yaml.Node, ...] = ()
-) -> Any:
-    lines.setdefault(key, node.start_mark.line + 1)
-    if any(node is outer for outer in inside):
-        raise InputError(f"{source}:{lines[key]}: an alias (*) refers to what it stands in")
-    inside = (*inside, node)
-    if isinstance(node, yaml.MappingNode):
-        result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise InputError(f"{source}:{key_node.start_mark.line + 1}: a key must be a word")
-            name = str(key_node.value)  # as written: the key `on` is a word here, not true
-            if name in result:
-                raise InputError(f"{source}:{key_node.start_mark.line + 1}: the key '{name}' stands twice")
-            lines[(*key, name)] = key_node.start_mark.line + 1
-            result[name] = _construct(value_node, (*key, name), lines, source, inside)
-        return result
-    if isinstance(node, yaml.SequenceNode):
-        return [
-            _construct(item, (*key, index), lines, source, inside) for index, item in enumerate(node.value)
-        ]
-    return _scalar(node)
-
-
-def _scalar(node: yaml.Node) -> Any:
-    """A scalar's value. Keys and values alike; a MAC address is text, never a base-60 number."""
-    try:
-        return _CONSTRUCTOR.construct_object(node, deep=True)
-    finally:
-        _CONSTRUCTOR.constructed_objects.clear()
-
-
-# libyaml reads a topology of a thousand nodes in a tenth of the time; not every PyYAML has it.
-if TYPE_CHECKING or not yaml.__with_libyaml__:  # noqa: SIM108 (mypy takes no conditional base)
-    _Base = yaml.SafeLoader
-else:
-    _Base = yaml.CSafeLoader
-
-
-class _Loader(_Base):
-    """YAML 1.1 without its two traps here: base-60 integers (MAC addresses) and dates."""
-
-
-_INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$")
-_TRAPS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"}
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag not in _TRAPS]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456789"))
-
-# What turns a scalar into a value keeps nothing: one serves every file.
-_CONSTRUCTOR = _Loader("")

@@ -202,7 +202,7 @@ def parse_override(text: str) -> Override:
     device, dot, setting = name.rpartition(".")
     if not (equals and dot and device and setting):
         raise InputError(f"--set {text}: expected NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE")
-    value = yamlfile.parse(word, f"--set {text}").value
+    value = yamlfile.parse_word(word, f"--set {text}")
     if value is None:
         raise InputError(f"--set {text}: the value is missing")
     if ":" not in device:

@@ -23,7 +23,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
         device, dot, setting = _split(rest)
         if not (equals and colon and dot and node and device and setting):
             raise InputError(f"'{text}': expected NODE:DEVICE.SETTING=VALUE, such as client:veth0.mtu=9000")
-        value = yamlfile.parse(word, text).value
+        value = yamlfile.parse_word(word, text)
         settings = result.setdefault(f"{node}:{device}", {})
         if setting in Settings.model_fields and setting != "features":
             settings[setting] = value
