@@ -26,3 +26,10 @@ class MissingCapability(TestbedError):
     """The kernel, the machine or a tool lacks what was asked; says what and how to get it."""
 
     exit_status = 3
+
+
+def printable(text: str) -> str:
+    """`text` as one line that no terminal takes for a command: what cannot be printed, as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
-from testbed.errors import InputError
+from testbed.errors import InputError, printable
 from testbed.yamlvalues import MAX_BYTES, read_values, shortened
 from testbed.yamlvalues import Key as Key
 
@@ -44,7 +44,7 @@ class Document:
     def error(self, key: Key, message: str) -> InputError:
         """An error at the place of `key`: `file:line: message`, or `option: message`."""
         where = self.origin(key) if key else None
-        return InputError(f"{where or f'{self.source}:{self.line(key)}'}: {message}")
+        return InputError(f"{where or f'{self.source}:{self.line(key)}'}: {printable(message)}")
 
 
 def load(path: Path) -> Document:
@@ -103,7 +103,7 @@ def validate_value(name: str, value: Mapping[str, Any], model: type[Model]) -> M
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in (name, *_place(first)))
-        raise InputError(f"{place}: {_words(first, model)}") from None
+        raise InputError(printable(f"{place}: {_words(first, model)}")) from None
 
 
 def _first_mistake(

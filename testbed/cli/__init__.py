@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from testbed import __version__
-from testbed.errors import TestbedError
+from testbed.errors import TestbedError, printable
 
 # In the order in which --help lists them. A module offers `register(app)` and
 # imports what is heavy inside its commands: `testbed --help` answers at once.
@@ -62,7 +62,7 @@ def _words(error: Exception) -> str:
 
 
 def _fail(message: str, status: int, shown: str = "") -> int:
-    print(f"testbed: {' '.join(message.split())}", file=sys.stderr)
+    print(f"testbed: {printable(' '.join(message.split()))}", file=sys.stderr)
     if shown:
         print(shown, file=sys.stderr)
     return status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +20,7 @@ from testbed.experiments.spec import Experiment, Variation
 from testbed.topology.loading import find_topology, load_topology
 from testbed.topology.names import fits
 from testbed.topology.spec import Topology
+from testbed.topology.sysctls import mistake_in, overlaid
 from testbed.workloads import parse_options
 from testbed.workloads.tool import Options
 from testbed.yamlfile import Document, did_you_mean
@@ -242,7 +243,8 @@ def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> Resol
                 changed[place] = changed.get(place, Settings()).overlaid(settings)
         for pattern, values in step.sysctls.items():
             for node in _nodes(document, name, topology, pattern):
-                sysctls[node] = {**sysctls.get(node, {}), **values}
+                _check_sysctls(document, name, topology, pattern, node, values)
+                sysctls[node] = overlaid(sysctls.get(node, {}), values)
     options = _workload(document, name, workload)
     for node in sorted(options.nodes):
         _node(document, name, topology, node, "workload")
@@ -295,6 +297,17 @@ def _places(document: Document, state: str, topology: Topology, pattern: str) ->
 
 def _nodes(document: Document, state: str, topology: Topology, pattern: str) -> list[str]:
     return _fitting(document, state, list(topology.nodes), pattern, "sysctls", "node")
+
+
+def _check_sysctls(
+    document: Document, state: str, topology: Topology, pattern: str, node: str, names: Iterable[str]
+) -> None:
+    """InputError for a sysctl of a device that the node does not have."""
+    devices = topology.devices()[node]
+    for name in names:
+        if mistake := mistake_in(name, devices):
+            key = (*_place(document, state, "sysctls"), pattern, name)
+            raise document.error(key, f"state {state}: {node}: {mistake}")
 
 
 def _node(document: Document, state: str, topology: Topology, node: str, section: str) -> str:

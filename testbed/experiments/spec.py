@@ -12,6 +12,7 @@ from testbed.analysis.expect import parse
 from testbed.capabilities import parse_requirement
 from testbed.devices.settings import Settings
 from testbed.evidence.collect import CollectSpec
+from testbed.topology.sysctls import Sysctls
 from testbed.unit_fields import CoreShare, Seconds, Share
 from testbed.yamlfile import mistake
 
@@ -56,7 +57,7 @@ class Variation(Model):
     settings: dict[str, Settings] = Field(
         default_factory=dict, description="`node:device` (with * as a wildcard) -> settings"
     )
-    sysctls: dict[str, dict[str, int | str]] = Field(
+    sysctls: dict[str, Sysctls] = Field(
         default_factory=dict, description="node (with * as a wildcard) -> sysctl -> value"
     )
     workload: dict[str, Any] = Field(default_factory=dict, description="options of the workload")

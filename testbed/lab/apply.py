@@ -43,7 +43,8 @@ from testbed.netlink.linkdata import link_data
 from testbed.netlink.message import Request
 from testbed.netlink.tun import attach_tap
 from testbed.nodes import pump
-from testbed.nodes.namespace import NamespaceNode, write_sysctl
+from testbed.nodes.namespace import NamespaceNode
+from testbed.nodes.sysctls import write_sysctl
 from testbed.topology.spec import Topology
 
 PUMP_START_S = 10.0

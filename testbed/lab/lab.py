@@ -27,8 +27,9 @@ from testbed.lab.snapshot import Moved, Snapshot
 from testbed.lab.transaction import Transaction, setting_error
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import own_namespace
-from testbed.nodes.namespace import NamespaceNode, read_sysctl
+from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
+from testbed.nodes.sysctls import read_sysctl
 from testbed.records.model import Counters
 from testbed.slowness import scaled
 from testbed.topology.checks import check

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.netlink import message
-from testbed.nodes.namespace import NamespaceNode, read_sysctl
+from testbed.nodes.namespace import NamespaceNode
+from testbed.nodes.sysctls import read_sysctl
 from testbed.topology.spec import NodeSpec, Route
 from testbed.yamlfile import Key
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
-from testbed.errors import InputError
 from testbed.netlink.channel import Channel
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import entered, inode, new_namespace
@@ -130,29 +129,3 @@ class NamespaceNode:
             if name in self.__dict__:
                 self.__dict__[name].close()
         os.close(self.namespace)
-
-
-def read_sysctl(name: str) -> str:
-    """A sysctl of the calling thread's namespace. InputError when it has none of that name."""
-    try:
-        return " ".join(_sysctl_file(name).read_text().split())
-    except OSError as error:
-        raise InputError(f"sysctl {name}: {_sysctl_reason(error)}") from None
-
-
-def write_sysctl(name: str, value: str) -> None:
-    """Set a sysctl of the calling thread's namespace. InputError when the kernel refuses it."""
-    try:
-        _sysctl_file(name).write_text(value)
-    except OSError as error:
-        raise InputError(f"sysctl {name} = {value}: {_sysctl_reason(error)}") from None
-
-
-def _sysctl_file(name: str) -> Path:
-    return Path("/proc/sys", *name.split("."))
-
-
-def _sysctl_reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "a network namespace on this kernel has no such sysctl"
-    return f"kernel: {os.strerror(error.errno or 0)}"

@@ -9,6 +9,7 @@ from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
 from testbed.topology.names import device_name
 from testbed.topology.spec import Topology, below
+from testbed.topology.sysctls import mistake_in
 from testbed.yamlfile import Key, did_you_mean
 
 
@@ -30,6 +31,7 @@ def mistakes(topology: Topology) -> Iterator[tuple[Key, str]]:
     yield from _addresses(topology)
     yield from _routes(topology)
     yield from _neighbours(topology)
+    yield from _sysctls(topology)
 
 
 def _key(end: End, *more: str) -> Key:
@@ -202,3 +204,12 @@ def _neighbours(topology: Topology) -> Iterator[tuple[Key, str]]:
             if End(node, neighbour.dev) not in placed:
                 key: Key = ("nodes", node, "neighbours", index)
                 yield key, f"{node}: neighbour {neighbour.to}: no device '{neighbour.dev}'"
+
+
+def _sysctls(topology: Topology) -> Iterator[tuple[Key, str]]:
+    """A sysctl of a device is one of its own node."""
+    devices = topology.devices()
+    for node, spec in topology.nodes.items():
+        for name in spec.sysctls:
+            if mistake := mistake_in(name, devices[node]):
+                yield ("nodes", node, "sysctls", name), f"{node}: {mistake}"

@@ -43,6 +43,7 @@ from testbed.devices.settings import AT_CREATION, Settings
 from testbed.errors import InputError
 from testbed.topology.checks import check
 from testbed.topology.spec import Placed, Topology, below
+from testbed.topology.sysctls import device_of
 from testbed.yamlfile import Key
 
 
@@ -197,11 +198,12 @@ def _finished(end: End, settings: Settings) -> list[Operation]:
 
 def _sysctls(topology: Topology, *, of_devices: bool) -> list[SetSysctl]:
     """Sysctls before the devices, which take their defaults over; those of one device after it is made."""
+    devices = topology.devices()
     return [
         SetSysctl(node, name, str(value))
         for node, spec in topology.nodes.items()
         for name, value in spec.sysctls.items()
-        if of_devices == any(part in spec.devices for part in name.split("."))
+        if of_devices == (device_of(name) in devices[node])
     ]
 
 

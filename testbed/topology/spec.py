@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -28,6 +27,7 @@ from testbed.devices.links.kind import Device, End
 from testbed.devices.settings import U32, Mac, Settings
 from testbed.errors import InputError
 from testbed.topology.names import device_name, fits, node_name
+from testbed.topology.sysctls import Sysctls, overlaid
 from testbed.unit_fields import Bytes32
 from testbed.yamlfile import Document, Key, did_you_mean
 
@@ -62,15 +62,8 @@ def _address(value: Any) -> Any:
         raise ValueError(f"'{value}' is not an IPv4 or IPv6 address") from None
 
 
-def _sysctl(name: str) -> str:
-    if not re.fullmatch(r"net(\.[A-Za-z0-9_/-]+)+", name):
-        raise ValueError(f"'{name}' is not a sysctl of a network namespace, such as net.ipv4.ip_forward")
-    return name
-
-
 NodeName = Annotated[str, AfterValidator(node_name)]
 DeviceName = Annotated[str, AfterValidator(device_name)]
-SysctlName = Annotated[str, AfterValidator(_sysctl)]
 Network = Annotated[
     Literal["default"] | IPv4Network | IPv6Network,
     BeforeValidator(_network),
@@ -137,7 +130,9 @@ class NodeSpec(_Strict):
     devices: dict[DeviceName, AnyDevice] = Field(default_factory=dict)
     routes: tuple[Route, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
-    sysctls: dict[SysctlName, int | str] = Field(default_factory=dict)
+    sysctls: Sysctls = Field(
+        default_factory=dict, description="of the node's namespace, as sysctl(8) spells them -> value"
+    )
 
 
 @dataclass(frozen=True)
@@ -174,6 +169,13 @@ class Topology(_Strict):
         }
         return devices | implied
 
+    def devices(self) -> dict[str, list[str]]:
+        """Node -> the names of its devices, those that only a peer names included."""
+        found: dict[str, list[str]] = {node: [] for node in self.nodes}
+        for end in self.placed():
+            found.setdefault(end.node, []).append(end.device)
+        return found
+
     def matching(self, pattern: str) -> list[End]:
         """The devices that `pattern` (`node:device`, * in either) names. InputError when it names none."""
         node, _, device = pattern.partition(":")
@@ -195,11 +197,15 @@ class Topology(_Strict):
         return self.model_copy(update={"nodes": specs})
 
     def with_sysctls(self, changes: Mapping[str, Mapping[str, int | str]]) -> Topology:
-        """This topology with `changes` (node -> sysctl -> value) on top."""
+        """This topology with `changes` (node -> sysctl -> value) on top. InputError for what is no sysctl."""
         nodes = dict(self.nodes)
         for node, values in changes.items():
             spec = nodes[node]
-            nodes[node] = spec.model_copy(update={"sysctls": {**spec.sysctls, **values}})
+            try:
+                sysctls = overlaid(spec.sysctls, values)
+            except ValueError as error:
+                raise InputError(f"{node}: {error}") from None
+            nodes[node] = spec.model_copy(update={"sysctls": sysctls})
         return self.model_copy(update={"nodes": nodes})
 
     def where(self, end: End, setting: str = "", value: Any = None) -> str:
