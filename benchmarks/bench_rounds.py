@@ -20,7 +20,7 @@ from testbed.evidence.collectors import collectors_for
 from testbed.experiments.resolve import load_experiment
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
-from testbed.records.model import Round
+from testbed.records.round import Round
 from testbed.running.measure import Task, measure
 
 EXPERIMENT = """

@@ -10,7 +10,7 @@ from pydantic import Field
 from testbed.analysis.columns import StateRounds
 from testbed.analysis.metrics import size_of
 from testbed.analysis.part import Part
-from testbed.records.model import Run, state_label
+from testbed.records.run import Run, state_label
 from testbed.stats.boots import boot_interval, levels
 
 BITS = "bits_per_second"

@@ -8,10 +8,12 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
+from msgspec.structs import replace
+
 from testbed.analysis.evidence import Evidence
 from testbed.analysis.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
-from testbed.records.decode import Line
-from testbed.records.model import Round, Run, state_label
+from testbed.records.round import Round
+from testbed.records.run import Run, state_label
 
 
 @dataclass(frozen=True)
@@ -125,16 +127,15 @@ class StateRounds:
         """Every metric that some round has; first seen first, packet sizes by device and size."""
         return sorted(self.columns, key=lambda name: size_of(name) or ("", "", 0))
 
-    def add(self, line: Line, units: dict[str, str]) -> None:
+    def add(self, record: Round, units: dict[str, str]) -> None:
         """Add a valid round that counts; `units` learns the unit of each metric."""
-        record = line.figures
         index = len(self.rounds)
         self.rounds.append(record.round)
         self.blocks.append(record.block)
         self.boots.append(record.boot)
         if record.packet_sizes:
             self.with_sizes.append(index)
-        self.example = self.example or line.whole()
+        self.example = self.example or record
         self.evidence.add(record)
         for metric in METRICS:
             self._put(index, metric.read(record), metric.unit, units)
@@ -189,7 +190,7 @@ class Gathered:
                 self.units.update(dict.fromkeys(held.tell(place, sizes), "packets"))
 
 
-def gather(lines: Iterable[Line], run: Run) -> Gathered:
+def gather(rounds: Iterable[Round], run: Run) -> Gathered:
     """Condense the rounds. States that had no round are left out, the others in the experiment's order."""
     kernels = len(run.kernels)
     states = {
@@ -198,16 +199,15 @@ def gather(lines: Iterable[Line], run: Run) -> Gathered:
         for kernel in run.kernels
     }
     gathered = Gathered(states)
-    for line in lines:
-        record = line.figures
+    for record in rounds:
         name = state_label(record.state, record.kernel, kernels)
         held = states.setdefault(name, StateRounds(record.state, record.kernel))
         if record.warmup:
             held.warmup += 1
         elif record.valid:
-            held.add(line, gathered.units)
+            held.add(record, gathered.units)
         else:
-            held.invalid.append(line.whole().model_copy(update={"packet_sizes": [], "settings": {}}))
+            held.invalid.append(replace(record, packet_sizes=[], settings={}))
     gathered.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
     return gathered
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from testbed.records.model import Round, Run
+from testbed.records.round import Round
+from testbed.records.run import Run
 
 # Options of a workload that the method paragraph, not the state's line, tells.
 _TOLD_BY_METHOD = {"tool", "from", "to", "family", "duration", "omit", "congestion"}

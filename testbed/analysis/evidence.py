@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from testbed.records import decode
-from testbed.records.model import Profile, Stack
+from testbed.records.round import Profile, Round, Stack
 
 _Where = tuple[str, str, tuple[str, ...]]  # device, direction, frames
 
@@ -25,7 +24,7 @@ class Evidence:
     shares: dict[str, float] = field(default_factory=dict)
     rules: dict[str, None] = field(default_factory=dict)
 
-    def add(self, record: decode.Round) -> None:
+    def add(self, record: Round) -> None:
         for one in record.stacks:
             where = one.device, one.direction, tuple(one.frames)
             self.samples[where] += one.samples

@@ -10,7 +10,7 @@ from pydantic import Field
 from testbed.analysis.columns import StateRounds, in_pairs
 from testbed.analysis.expect import Expectation, Figures, judge, parse, report_metric
 from testbed.analysis.part import Part
-from testbed.records.model import Run, state_label
+from testbed.records.run import Run, state_label
 from testbed.stats.compare import compare_pairs
 
 

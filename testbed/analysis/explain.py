@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.analysis.metrics import size_of
-from testbed.records.model import Round
+from testbed.records.round import Round
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
 IP = {4: 20, 6: 40}

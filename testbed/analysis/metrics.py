@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import mul
 
-from testbed.records.decode import CoreUse, Round
+from testbed.records.round import CoreUse, Round
 
 Figures = Iterable[tuple[str, float | None]]
 

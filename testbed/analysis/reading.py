@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.analysis.report import Report, report_of_lines
-from testbed.records.decode import read
+from testbed.analysis.report import Report, make_report
 from testbed.records.store import open_run
 
 
 def read_report(folder: Path, *, whole: bool = False) -> Report:
-    """The report of the run in `folder`, see report_of_lines; InputError for what is no run."""
+    """The report of the run in `folder`, see make_report; InputError for what is no run."""
     stored = open_run(folder)
     with without_cycle_collection():
-        return report_of_lines(stored.run, stored.lines(read), stored.problems, whole=whole)
+        return make_report(stored.run, stored.rounds(), stored.problems, whole=whole)
 
 
 @contextmanager

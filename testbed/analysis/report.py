@@ -17,8 +17,8 @@ from testbed.analysis.expectations import ExpectationData, asked_expectations, j
 from testbed.analysis.explain import explained
 from testbed.analysis.metrics import COMPARED, size_of
 from testbed.analysis.part import Part
-from testbed.records.decode import Line, line_of
-from testbed.records.model import SCHEMA, Kernel, Machine, Round, Run, Stack, Status
+from testbed.records.round import Round, Stack
+from testbed.records.run import SCHEMA, Kernel, Machine, Run, Status
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import Drift, drift, line
 from testbed.stats.summary import summarise
@@ -142,22 +142,17 @@ def report_data(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ())
     return make_report(run, rounds, problems).data
 
 
-def make_report(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> Report:
-    """The report of a run with every packet size, from its records. See report_of_lines."""
-    return report_of_lines(run, map(line_of, rounds), problems)
-
-
-def report_of_lines(
-    run: Run, lines: Iterable[Line], problems: Sequence[str] = (), *, whole: bool = True
+def make_report(
+    run: Run, rounds: Iterable[Round], problems: Sequence[str] = (), *, whole: bool = True
 ) -> Report:
-    """The report of a run. `lines` is read once, and only the rounds' figures are kept.
+    """The report of a run. `rounds` is read once, and only figures are kept.
 
-    `problems` may still grow while `lines` is read. Without `whole` only the metrics of COMPARED
+    `problems` may still grow while `rounds` is read. Without `whole` only the metrics of COMPARED
     are compared, and packet sizes that carry less than 1% of their side in all states have no summary
     of their own, unless an expectation names them: a long run has thousands of those, and only json
     and csv tell them one by one.
     """
-    gathered = gather(lines, run)
+    gathered = gather(rounds, run)
     expected = [report_metric(one.metric) for one in asked_expectations(run)]
     # From half of what is told on: rounding shall decide nothing.
     gathered.tell_sizes(0 if whole else MAIN_SHARE / 2, expected)

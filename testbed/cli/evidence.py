@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from testbed.errors import InputError
 if TYPE_CHECKING:
     from testbed.evidence.live import View
     from testbed.evidence.sizes import SizeSource
+    from testbed.records.round import PacketSize
 
 LabName = Annotated[str, typer.Argument(metavar="LAB", help="The lab's name, as `testbed ls` shows it.")]
 Collector = Annotated[str, typer.Option(help="auto, bpf or af_packet.")]
@@ -35,6 +36,7 @@ def watch(
     collector: Collector = "auto",
 ) -> None:
     """Show rates and packet sizes of every device, live, until Ctrl-C."""
+
     from testbed.evidence.live import looks
     from testbed.lab.named import attached
     from testbed.privilege import need_root
@@ -70,9 +72,7 @@ def sizes(
             "seconds": views[0].seconds if views else duration,
             "collector": source.name,
             "lost": source.lost(),
-            "packet_sizes": [
-                size.model_dump(exclude={"measured_packets"}) for v in views for size in v.sizes
-            ],
+            "packet_sizes": [_as_json(size) for view in views for size in view.sizes],
         }
     if json:
         typer.echo(json_.dumps(record, indent=1))
@@ -154,3 +154,10 @@ def _source(asked: str) -> SizeSource:
         if name == asked and (source := size_source(name)[0]):
             return source
     raise InputError(f"--collector {asked}: expected auto, bpf or af_packet")
+
+
+def _as_json(size: PacketSize) -> dict[str, Any]:
+    """A live row has no omitted seconds."""
+    from msgspec import to_builtins
+
+    return {name: value for name, value in to_builtins(size).items() if name != "measured_packets"}

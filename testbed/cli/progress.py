@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.text import Text
 
 from testbed.experiments.schedule import StoppingRule, remaining
-from testbed.records.model import Round, Run, state_label
+from testbed.records.round import Round
+from testbed.records.run import Run, state_label
 from testbed.running.measure import Task
 from testbed.running.runner import Observer, Progress
 

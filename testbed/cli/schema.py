@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from msgspec import Struct
 
 
 class Subject(StrEnum):
@@ -23,8 +23,8 @@ class Subject(StrEnum):
 
 
 MODELS = {
-    Subject.run: "testbed.records.model:Run",
-    Subject.round: "testbed.records.model:Round",
+    Subject.run: "testbed.records.run:Run",
+    Subject.round: "testbed.records.round:Round",
     Subject.report: "testbed.analysis.report:ReportData",
     Subject.topology: "testbed.topology.spec:Topology",
     Subject.experiment: "testbed.experiments.spec:Experiment",
@@ -45,9 +45,23 @@ def schema(subject: Subject) -> None:
     import json
 
     module, _, name = MODELS[subject].partition(":")
-    model: type[BaseModel] = getattr(import_module(module), name)
+    model = getattr(import_module(module), name)
     # What a run leaves always has every field; in a file a field with a default may be left out.
     written = subject in (Subject.topology, Subject.experiment)
-    body = model.model_json_schema(by_alias=True, mode="validation" if written else "serialization")
+    if subject is Subject.round:
+        body = _round_schema(model)
+    else:
+        body = model.model_json_schema(by_alias=True, mode="validation" if written else "serialization")
     draft = "https://json-schema.org/draft/2020-12/schema"
     typer.echo(json.dumps({"$schema": draft, **body}, indent=1))
+
+
+def _round_schema(model: type[Struct]) -> dict[str, Any]:
+    """As pydantic writes those of the others: the model itself at the top, every field required."""
+    import msgspec
+
+    found = msgspec.json.schema(model)
+    parts: dict[str, dict[str, Any]] = found["$defs"]
+    for part in parts.values():
+        part["required"] = list(part["properties"])
+    return {**parts.pop(model.__name__), "$defs": parts}

@@ -21,6 +21,7 @@ from contextlib import suppress
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.sizes import SizeKey, Sizes
 from testbed.lab.lab import Lab, LabDevice
+from testbed.records.round import Source
 
 # linux/if_packet.h, linux/virtio_net.h
 _ETH_P_ALL = 3
@@ -50,7 +51,7 @@ _Seen = tuple[int, int, int, int, int]  # ifindex, pkttype, size, gso_size, byte
 class PacketSocketSizes:
     """Counts in a thread of this process. See sizes.SizeSource."""
 
-    name = "af_packet"
+    name: Source = "af_packet"
 
     def __init__(self) -> None:
         """MissingCapability where this user or kernel cannot open a packet socket."""

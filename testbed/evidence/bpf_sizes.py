@@ -11,6 +11,7 @@ from testbed.errors import TestbedError
 from testbed.evidence.compile import OBJECT
 from testbed.evidence.libbpf import Link, Map, Object
 from testbed.evidence.sizes import SizeKey, Sizes
+from testbed.records.round import Source
 
 if TYPE_CHECKING:
     from testbed.lab.lab import Lab
@@ -27,7 +28,7 @@ _ZERO = _INDEX.pack(0)
 class BpfSizes:
     """Loaded once for a run, attached for each round. See sizes.SizeSource."""
 
-    name = "bpf"
+    name: Source = "bpf"
 
     def __init__(self) -> None:
         """Load the program. MissingCapability where this kernel or user cannot."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.records.model import Counters, PacketSize, Unseen
+from testbed.records.round import Counters, PacketSize, Unseen
 
 ETHERNET_HEADER = 14
 # Ethernet, IPv4 and UDP; and a tunnel over IPv6 with options.
@@ -53,7 +53,7 @@ def difference(before: Mapping[str, Counters], after: Mapping[str, Counters]) ->
         place: Counters(
             **{
                 name: getattr(now, name) - getattr(before.get(place, Counters()), name)
-                for name in Counters.model_fields
+                for name in Counters.__struct_fields__
             }
         )
         for place, now in after.items()

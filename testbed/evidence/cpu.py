@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import psutil
+from msgspec.structs import replace
 
 from testbed.evidence.processes import descendants, in_namespaces, processors
 from testbed.evidence.sampling import Sampler
 from testbed.kernels.running import kernel_config
 from testbed.lab.lab import Lab
-from testbed.records.model import CoreUse, Cpu, ProcessUse
+from testbed.records.round import CoreUse, Cpu, ProcessUse
 
 Times = Mapping[str, float]
 
@@ -127,7 +128,7 @@ def account(cpu: Cpu, foreign: float) -> tuple[Cpu, str | None]:
     interrupts = of_cores * sum(core.irq + core.softirq for core in cpu.per_core)
     others = min(foreign / 100 * cpu.core_s / len(cpu.per_core), max(0.0, processes - ours))
     known = cpu.core_s - processes + min(ours, processes) + others
-    counted = cpu.model_copy(update={"accounted": known / cpu.core_s})
+    counted = replace(cpu, accounted=known / cpu.core_s)
     busy = processes + interrupts
     if ours <= busy * _TOLERANCE + _TOLERANCE_S * len(cpu.per_core):
         return counted, None
@@ -170,7 +171,7 @@ def mean(cores: Sequence[CoreUse], chosen: Collection[int]) -> CoreUse | None:
     picked = [cores[core] for core in chosen if core < len(cores)]
     if not picked:
         return None
-    names = CoreUse.model_fields
+    names = CoreUse.__struct_fields__
     return CoreUse(**{name: _mean(getattr(core, name) for core in picked) for name in names})
 
 
@@ -194,7 +195,7 @@ def _spent(before: Times, after: Times) -> float:
 def _ways(before: Times, after: Times) -> dict[str, float]:
     """Seconds by way. User includes nice; guest time is in it already."""
     spent = {name: max(0.0, after[name] - before.get(name, 0.0)) for name in after}
-    ways = {name: spent.get(name, 0.0) for name in CoreUse.model_fields}
+    ways = {name: spent.get(name, 0.0) for name in CoreUse.__struct_fields__}
     ways["user"] += spent.get("nice", 0.0)
     return ways
 

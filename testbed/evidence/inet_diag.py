@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testbed.errors import TestbedError
-from testbed.records.model import Tuple
+from testbed.records.round import Tuple
 
 # linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, net/tcp_states.h
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20

@@ -10,7 +10,7 @@ from testbed.evidence.counters import difference
 from testbed.evidence.packet_sizes import by_place, records
 from testbed.evidence.sizes import SizeSource
 from testbed.lab.lab import Lab
-from testbed.records.model import PacketSize
+from testbed.records.round import PacketSize
 
 _BAR = 24
 

@@ -13,6 +13,7 @@ from testbed.evidence.af_packet import PacketSocketSizes
 from testbed.evidence.bpf_sizes import BpfSizes
 from testbed.evidence.sizes import Sizes
 from testbed.lab.lab import Lab, LabDevice
+from testbed.records.round import Source
 
 TAKE_OVER_RECEIVED = {"vlan", "macvlan", "ipvlan", "bond", "team"}
 
@@ -20,7 +21,7 @@ TAKE_OVER_RECEIVED = {"vlan", "macvlan", "ipvlan", "bond", "team"}
 class MixedSizes:
     """See sizes.SizeSource."""
 
-    name = "bpf"
+    name: Source = "bpf"
 
     def __init__(self) -> None:
         """MissingCapability where BPF cannot run."""

@@ -14,7 +14,7 @@ import psutil
 
 from testbed.evidence.processes import Task, family, tasks
 from testbed.lab.lab import Lab
-from testbed.records.model import Noise
+from testbed.records.round import Noise
 
 _PRESSURE = Path("/proc/pressure/cpu")
 _LOOK_S = 1.0

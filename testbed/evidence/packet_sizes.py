@@ -10,7 +10,7 @@ from testbed.errors import TestbedError
 from testbed.evidence.counters import compare, difference
 from testbed.evidence.sizes import SizeKey, Sizes, SizeSource
 from testbed.lab.lab import Lab, LabDevice
-from testbed.records.model import Counters, PacketSize, PacketSizesMeta
+from testbed.records.round import Counters, PacketSize, PacketSizesMeta
 from testbed.topology.names import fits
 
 _ATTEMPTS = 50

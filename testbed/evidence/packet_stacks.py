@@ -9,7 +9,7 @@ from typing import Any
 from testbed.evidence.collect import parse_condition
 from testbed.evidence.perf import Perf, Sample, samples
 from testbed.lab.lab import Lab
-from testbed.records.model import Stack
+from testbed.records.round import Direction, Stack
 
 _MOST = 5  # stacks kept for each device and direction
 _ETHERNET_HEADER = 14
@@ -18,7 +18,7 @@ _MOST_RECORDED = "8M"
 # Where a sample holds its period, the kernel takes every packet (perf_swevent_event()).
 _ONE_IN = ["-c", "10", "--no-period"]
 _PACKET = re.compile(r"net:(\w+):.*\bdev=(\S+).*\blen=(\d+)")
-_DIRECTIONS = {"netif_receive_skb": "rx", "net_dev_start_xmit": "tx"}
+_DIRECTIONS: dict[str, Direction] = {"netif_receive_skb": "rx", "net_dev_start_xmit": "tx"}
 
 
 class PacketStacks:
@@ -57,7 +57,7 @@ class PacketStacks:
 def collect(found: Iterable[Sample], devices: Iterable[str]) -> list[Stack]:
     """The most frequent stacks of each device and direction."""
     known = set(devices)
-    packets: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
+    packets: dict[tuple[str, Direction, tuple[str, ...]], list[int]] = {}
     for sample in found:
         match = _PACKET.search(sample.header)
         if match and match[2] in known and match[1] in _DIRECTIONS:

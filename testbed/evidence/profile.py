@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.evidence.perf import Perf, functions
 from testbed.lab.lab import Lab
-from testbed.records.model import Profile
+from testbed.records.round import Profile
 
 _MOST = 60  # functions kept
 _HERTZ = "499"  # not a divisor of the tick's

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.lab.lab import Lab
-from testbed.records.model import Softnet
+from testbed.records.round import Softnet
 
 # Of some 300 counters those that tell of loss, pressure and retransmission; the names are the kernel's.
 KEPT = {
@@ -63,11 +63,13 @@ class StackCounters:
         lab, self._lab = self._lab, None
         if lab is None:
             return {}
-        after, softnet_after = read(lab), softnet(_text("/proc/net/softnet_stat"))
+        after, before, now = read(lab), self._softnet, softnet(_text("/proc/net/softnet_stat"))
         return {
-            "netstat": {node: moved(self._before.get(node, {}), now) for node, now in after.items()},
+            "netstat": {node: moved(self._before.get(node, {}), held) for node, held in after.items()},
             "softnet": Softnet(
-                **{n: getattr(softnet_after, n) - getattr(self._softnet, n) for n in Softnet.model_fields}
+                processed=now.processed - before.processed,
+                dropped=now.dropped - before.dropped,
+                time_squeeze=now.time_squeeze - before.time_squeeze,
             ),
         }
 

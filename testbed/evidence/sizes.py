@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from testbed.records.round import Source
+
 if TYPE_CHECKING:
     from testbed.lab.lab import Lab
 
@@ -30,7 +32,7 @@ Sizes = dict[SizeKey, int]
 class SizeSource(Protocol):
     """Counts the packets of nodes whose network stack is this kernel's."""
 
-    name: str
+    name: Source
 
     def start(self, lab: Lab) -> None:
         """Count from now on in the lab's nodes that are on this kernel, from zero."""

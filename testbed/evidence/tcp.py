@@ -9,9 +9,9 @@ from typing import Any
 from testbed.evidence.inet_diag import TcpSocket, TcpSockets
 from testbed.evidence.sampling import Sampler
 from testbed.lab.lab import Lab
-from testbed.records.model import Tcp, TcpSample
+from testbed.records.round import Tcp, TcpSample
 
-_SAMPLED = frozenset(TcpSample.model_fields)
+_SAMPLED = frozenset(TcpSample.__struct_fields__)
 _Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port
 
 
@@ -86,7 +86,7 @@ def sent(one: TcpSocket) -> int:
 
 def record(node: str, last: TcpSocket, samples: list[TcpSample]) -> Tcp:
     """The record's fields from a socket of `node`."""
-    known = {name: value for name, value in last.info.items() if name in Tcp.model_fields}
+    known = {name: value for name, value in last.info.items() if name in Tcp.__struct_fields__}
     return Tcp(node=node, tuple=last.tuple, congestion=last.congestion, samples=samples, **known)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.errors import InputError, TestbedError
-from testbed.records.model import Kernel, Patch
+from testbed.records.run import Kernel, Patch
 from testbed.unfinished import unfinished
 from testbed.yamlfile import did_you_mean
 

@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-from testbed.records.model import Kernel
+from testbed.records.run import Kernel
 
 
 def this_kernel() -> Kernel:

@@ -15,7 +15,7 @@ from pathlib import Path
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.kernels.tree import Tree, git, run_git
 from testbed.outcome import Outcome
-from testbed.records.model import Patch
+from testbed.records.run import Patch
 
 RANGE = re.compile(r"(?P<first>[^\s.][^\s]*?)\.\.(?P<last>[^\s]*)")
 MESSAGE_ID = re.compile(r"(?:https?://\S+/)?(?P<id>[^\s/@]+@[^\s/@]+)/?")

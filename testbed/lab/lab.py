@@ -30,7 +30,7 @@ from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
 from testbed.nodes.sysctls import read_sysctl
-from testbed.records.model import Counters
+from testbed.records.round import Counters
 from testbed.slowness import scaled
 from testbed.topology.checks import check
 from testbed.topology.loading import load_topology

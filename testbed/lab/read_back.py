@@ -12,7 +12,7 @@ from testbed.netlink import message
 from testbed.netlink.ethtool import Feature
 from testbed.netlink.qdisc import HeldQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
-from testbed.records.model import Counters
+from testbed.records.round import Counters
 
 IF_OPER_UNKNOWN, IF_OPER_UP = 0, 6
 

@@ -13,7 +13,7 @@ from testbed.evidence.collector import Collector
 from testbed.evidence.collectors import collectors_for
 from testbed.lab.lab import Lab
 from testbed.path.predict import LEGACY_MAX_SIZE, Hop
-from testbed.records.model import PacketSize
+from testbed.records.round import PacketSize
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.tool import Hooks
 

@@ -12,23 +12,23 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
+import msgspec
 from pydantic import ValidationError
 
 from testbed.errors import InputError, TestbedError
-from testbed.records.model import SCHEMA, Round, Run, Status
+from testbed.records.round import Round
+from testbed.records.run import SCHEMA, Run, Status
 from testbed.unfinished import unfinished
 
 RUN = "run.json"
 ROUNDS = "rounds.jsonl"
 RAW = "raw"
-
-Parsed = TypeVar("Parsed")
 
 
 def now() -> str:
@@ -80,7 +80,7 @@ class RunWriter:
 
     def append(self, record: Round) -> None:
         """Write one round and put it on the disk."""
-        self._rounds.write(record.model_dump_json().encode() + b"\n")
+        self._rounds.write(msgspec.json.encode(record) + b"\n")
         self._rounds.flush()
         os.fsync(self._rounds.fileno())
 
@@ -150,10 +150,7 @@ class StoredRun:
 
     def rounds(self) -> Iterator[Round]:
         """The rounds in order of execution. A broken line is skipped and told in `problems`."""
-        return self.lines(Round.model_validate_json)
-
-    def lines(self, parse: Callable[[bytes], Parsed]) -> Iterator[Parsed]:
-        """The same, each round as `parse` reads its line; a line that it refuses (ValueError) is broken."""
+        decode = msgspec.json.Decoder(Round).decode
         path = self.folder / ROUNDS
         try:
             opened = path.open("rb")
@@ -165,7 +162,7 @@ class StoredRun:
                 if not line.strip():
                     continue
                 try:
-                    yield parse(line)
+                    yield decode(line)
                 except ValueError:
                     self.problems.append(f"{path}:{number}: not a whole round, left out")
 

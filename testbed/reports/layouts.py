@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.analysis.columns import StateRounds
 from testbed.analysis.report import Report
-from testbed.records.model import state_label
+from testbed.records.run import state_label
 from testbed.reports.figures_text import table
 from testbed.reports.tables import Table
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from testbed.analysis.metrics import COMPARED
 from testbed.analysis.part import Part
 from testbed.analysis.report import ComparisonData, Report, asked_effect
-from testbed.records.model import Run
+from testbed.records.run import Run
 from testbed.reports.figures_text import p_value, ratio_words, table, wrapped
 from testbed.reports.tables import TITLES
 from testbed.stats.compare import Verdict, compare_unpaired, judged_together

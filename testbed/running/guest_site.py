@@ -13,7 +13,8 @@ from testbed.experiments.spec import RoundLimits
 from testbed.guests.agent import Channel, GuestLost
 from testbed.guests.vm import Vm
 from testbed.kernels.cache import BuiltKernel
-from testbed.records.model import Kernel, Round
+from testbed.records.round import Round
+from testbed.records.run import Kernel
 from testbed.running.measure import Task
 from testbed.running.remote import Remote
 from testbed.running.site import PlaceLost

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.collector import Collector
 from testbed.evidence.cpu import account
@@ -17,7 +19,7 @@ from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
 from testbed.lab.lab import Lab, open_lab
-from testbed.records.model import Cpu, PacketSizesMeta, Round
+from testbed.records.round import Cpu, Noise, PacketSizesMeta, Round, checked
 from testbed.records.store import now
 from testbed.workloads import TOOLS
 from testbed.workloads.tool import Hooks, Outcome
@@ -36,15 +38,17 @@ class Task:
 
     def record(self, **fields: Any) -> Round:
         """The round's record: what the task says, and `fields` beside it."""
-        return Round(
-            round=self.number,
-            block=self.slot.block,
-            position=self.slot.position,
-            state=self.state.name,
-            kernel=self.kernel,
-            boot=self.boot,
-            warmup=self.warmup,
-            **fields,
+        return checked(
+            Round(
+                round=self.number,
+                block=self.slot.block,
+                position=self.slot.position,
+                state=self.state.name,
+                kernel=self.kernel,
+                boot=self.boot,
+                warmup=self.warmup,
+                **fields,
+            )
         )
 
 
@@ -138,8 +142,8 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
     fields["measured_s"] = outcome.measured_s
     reasons = [] if outcome.reason is None else [outcome.reason]
     if outcome.processes:
-        cpu = Cpu.model_validate(fields.get("cpu") or {})
-        cpu = cpu.model_copy(update={"processes": cpu.processes | outcome.processes})
+        cpu: Cpu = fields.get("cpu") or Cpu()
+        cpu = replace(cpu, processes=cpu.processes | outcome.processes)
         noise = fields.get("noise")
         fields["cpu"], impossible = account(cpu, (noise.foreign if noise else None) or 0.0)
         reasons += [impossible] if impossible else []
@@ -162,12 +166,11 @@ def unseen_above(sizes: PacketSizesMeta | None, limits: RoundLimits) -> list[str
     ]
 
 
-def _too_noisy(noise: Any, limits: RoundLimits) -> list[str]:
+def _too_noisy(noise: Noise | None, limits: RoundLimits) -> list[str]:
     """The declared limits that the round's noise went over, with both figures."""
-    found = noise if isinstance(noise, dict) else noise.model_dump() if noise else {}
     reasons = []
     for name, limit in limits.model_dump(exclude_none=True, exclude={"unseen"}).items():
-        percent = found.get(name)
+        percent = getattr(noise, name, None)
         if percent is not None and percent > limit * 100:
             reasons.append(f"noise: {name} {percent:.1f}% is above the limit of {limit:.1%}")
     return reasons

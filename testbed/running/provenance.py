@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from testbed import __version__
-from testbed.records.model import Machine
+from testbed.records.run import Machine
 
 _CPU = Path("/sys/devices/system/cpu")
 

@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+import msgspec
+
 from testbed.capabilities import Capabilities
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.evidence.collect import CollectSpec
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
-from testbed.records.model import Kernel, Round
+from testbed.records.round import Round
+from testbed.records.run import Kernel
 from testbed.running.measure import Task
 from testbed.running.site import Here, PlaceLost
 
@@ -80,7 +83,7 @@ class Remote:
             warmup=task.warmup,
             raw=str(self.raw),
         )
-        return Round.model_validate(answer)
+        return msgspec.convert(answer, Round)
 
     def close(self) -> None:
         """The far end goes when its channel does."""
@@ -142,7 +145,7 @@ class FarEnd:
         self.here.raw = Path(asked["raw"])
         slot = Slot(block, position, state.name)
         task = Task(asked["number"], slot, state, asked["kernel"], asked["boot"], asked["warmup"])
-        return self.here.measure(task).model_dump(mode="json")
+        return msgspec.to_builtins(self.here.measure(task))
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:

@@ -12,7 +12,8 @@ from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.experiments.estimate import least_seconds
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order, next_legs
-from testbed.records.model import Kernel, Round, Run, Status, state_label
+from testbed.records.round import Round
+from testbed.records.run import Kernel, Run, Status, state_label
 from testbed.records.store import ROUNDS, RunWriter, StoredRun, now, run_id
 from testbed.running.measure import Task
 from testbed.running.provenance import machine, tool_versions

@@ -14,7 +14,7 @@ from testbed.experiments.resolve import Resolved
 from testbed.experiments.schedule import Leg, legs
 from testbed.experiments.spec import Protocol
 from testbed.kernels.running import this_kernel
-from testbed.records.model import Kernel, Status
+from testbed.records.run import Kernel, Status
 from testbed.records.store import StoredRun
 from testbed.running.leaks import leaked_since, take
 from testbed.running.runner import Observer, Runner, Stop, new_run, reopen

@@ -14,7 +14,8 @@ from testbed.evidence.collectors import collectors_for
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.spec import RoundLimits
 from testbed.kernels.running import this_kernel
-from testbed.records.model import Kernel, Round
+from testbed.records.round import Round
+from testbed.records.run import Kernel
 from testbed.running.measure import Task, measure, try_state
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import psutil
+from msgspec import structs
 
 from testbed.errors import InputError, TestbedError
 from testbed.lab.lab import Lab
-from testbed.records.model import ProcessUse, Workload
+from testbed.records.round import ProcessUse, Workload
 from testbed.slowness import scaled
 from testbed.workloads import start_gate as when_told_worker
 from testbed.workloads.listening import listens
@@ -170,7 +171,7 @@ def _prepare(stack: ExitStack, lab: Lab, tool: FlowTool[Any], options: Options) 
     except TestbedError as error:
         return tool.flow(lab, options, options.address or options.to), str(error)
     flow = tool.flow(lab, options, address)
-    return replace(flow, workload=flow.workload.model_copy(update={"version": version})), None
+    return replace(flow, workload=structs.replace(flow.workload, version=version)), None
 
 
 def _destination(lab: Lab, options: Options) -> str:
@@ -319,7 +320,7 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
         reason = f"client: {reading.workload.tool} ended without a result"
     kept = _keep(outputs, one.flow, raw, f"{raw_name}-{reading.workload.tool}")
     return Outcome(
-        workload=reading.workload.model_copy(update={"raw": kept}),
+        workload=structs.replace(reading.workload, raw=kept),
         reason=reason,
         measured_s=reading.measured_s,
         processes=_uses(one),

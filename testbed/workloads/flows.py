@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.errors import InputError, MissingCapability
 from testbed.lab.lab import Lab
-from testbed.records.model import FlowFigures, Workload
+from testbed.records.round import FlowFigures, Workload
 from testbed.workloads import iperf3, netperf, zerocopy
 from testbed.workloads.flow import FlowTool, Wanted, require, run_flows
 from testbed.workloads.tool import Hooks, Options, Outcome

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
-from testbed.records.model import Workload
+from testbed.records.round import Workload
 from testbed.unit_fields import BitRate, Bytes, Microseconds, Port, Seconds
 from testbed.workloads import iperf3_worker
 from testbed.workloads.arguments import check_arguments

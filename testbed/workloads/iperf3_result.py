@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.records.model import FlowFigures, Tuple, Udp, Workload
+from msgspec import structs
+
+from testbed.records.round import FlowFigures, Tuple, Udp, Workload
 from testbed.workloads.flow import Reading, json_object
 
 _Part = Mapping[str, Any]
@@ -32,16 +34,15 @@ def _error(result: _Part) -> str | None:
 def _filled(workload: Workload, result: _Part) -> Workload:
     """What arrived counts, summed over streams and directions."""
     received = _received(result)
-    return workload.model_copy(
-        update={
-            "bits_per_second": sum(part["bits_per_second"] for part in received) if received else None,
-            "bytes": sum(part["bytes"] for part in received) if received else None,
-            "retransmits": _total(_sums(result, "sum_sent"), "retransmits"),
-            "congestion": result.get("end", {}).get("sender_tcp_congestion"),
-            "tuple": next(iter(_tuples(result).values()), None),
-            "udp": _udp(received),
-            "flows": _streams(result),
-        }
+    return structs.replace(
+        workload,
+        bits_per_second=sum(part["bits_per_second"] for part in received) if received else None,
+        bytes=sum(part["bytes"] for part in received) if received else None,
+        retransmits=_total(_sums(result, "sum_sent"), "retransmits"),
+        congestion=result.get("end", {}).get("sender_tcp_congestion"),
+        tuple=next(iter(_tuples(result).values()), None),
+        udp=_udp(received),
+        flows=_streams(result),
     )
 
 

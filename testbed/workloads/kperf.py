@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
-from testbed.records.model import Workload
+from testbed.records.round import Workload
 from testbed.unit_fields import Bytes, Port
 from testbed.workloads.arguments import check_arguments
 from testbed.workloads.flow import Flow, FlowTool, source_address, when_told

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from testbed.records.model import CoreUse, Tcp, Workload
+from msgspec import convert, structs
+
+from testbed.records.round import CoreUse, Tcp, Workload
 from testbed.workloads.flow import Reading
 
 _RATE = re.compile(r"\b(Tx|Rx)\s*(\d+\.\d+) Gbps \((\d+) bytes in (\d+) usec\)")
@@ -55,14 +57,14 @@ def read(workload: Workload, output: bytes) -> Reading:
         "bits_per_second": target.received * 8 / target.seconds,
         "bytes": target.received,
         "retransmits": source.tcp.get("retrans"),
-        "tcp": Tcp(**source.tcp),
+        "tcp": convert(source.tcp, Tcp),
         "cores": {
             f"{end} {which}": use
             for end, section in (("source", source), ("target", target))
             for which, use in section.cores.items()
         },
     }
-    return Reading(workload.model_copy(update=figures), target.seconds)
+    return Reading(structs.replace(workload, **figures), target.seconds)
 
 
 def parse(text: str) -> list[Section]:

@@ -9,7 +9,7 @@ from functools import cache
 
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
-from testbed.records.model import Tuple, Workload
+from testbed.records.round import Tuple, Workload
 from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
 from testbed.workloads.netperf_options import NetperfOptions, client_options, server_options
 from testbed.workloads.netperf_result import read

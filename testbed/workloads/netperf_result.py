@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from testbed.records.model import Sockets, Workload
+from msgspec import structs
+
+from testbed.records.round import Sockets, Workload
 from testbed.workloads.flow import Reading
 from testbed.workloads.netperf_options import LATENCY, RECEIVES, SENDS, NetperfOptions, keys_of
 
@@ -27,7 +29,7 @@ def read(workload: Workload, output: bytes, options: NetperfOptions) -> Reading:
     if any(key not in values for key in keys_of(options)):
         return Reading(workload, errors=_first_words(output))
     figures = _ping_pong(values, options) if options.ping_pong else _stream(values, options)
-    reading = Reading(workload.model_copy(update=figures), float(values["ELAPSED_TIME"]))
+    reading = Reading(structs.replace(workload, **figures), float(values["ELAPSED_TIME"]))
     held, asked = figures["congestion"], options.congestion
     if held and asked and held != asked:
         # netperf says nothing when the kernel refuses the one that was asked for.
@@ -74,7 +76,7 @@ def _read_classic(workload: Workload, output: bytes) -> Reading:
         "bytes": round(rate * float(elapsed) / 8),
         "sockets": _sockets(receive, send, message),
     }
-    return Reading(workload.model_copy(update=figures), float(elapsed))
+    return Reading(structs.replace(workload, **figures), float(elapsed))
 
 
 def parse_keys(output: bytes) -> dict[str, str]:

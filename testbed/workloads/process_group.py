@@ -17,7 +17,7 @@ import psutil
 
 from testbed.nodes.cgroup import Used
 from testbed.nodes.node import Ended, Node, Process
-from testbed.records.model import ProcessUse
+from testbed.records.round import ProcessUse
 from testbed.slowness import scaled
 
 _POLL_S = 0.002  # between two looks at something that tells nobody when it changes

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from testbed.lab.lab import Lab
-from testbed.records.model import ProcessUse, Workload
+from testbed.records.round import ProcessUse, Workload
 from testbed.unit_fields import Seconds
 from testbed.workloads.words import Address
 

@@ -15,11 +15,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec import structs
 from pydantic import Field
 
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
-from testbed.records.model import Tuple, Workload, Zerocopy
+from testbed.records.round import Tuple, Workload, Zerocopy
 from testbed.unit_fields import Bytes, Port
 from testbed.workloads import hugepages_keeper, zerocopy_worker
 from testbed.workloads.flow import Flow, FlowTool, Reading, json_object
@@ -109,9 +110,9 @@ def read(workload: Workload, sent: bytes, received: bytes) -> Reading:
             destination=client["remote"][0],
             destination_port=client["remote"][1],
         ),
-        "zerocopy": Zerocopy(**{name: client[name] for name in Zerocopy.model_fields}),
+        "zerocopy": Zerocopy(**{name: client[name] for name in Zerocopy.__struct_fields__}),
     }
-    return Reading(workload.model_copy(update=figures), server["seconds"])
+    return Reading(structs.replace(workload, **figures), server["seconds"])
 
 
 TOOL = FlowTool(name="zerocopy", options=ZerocopyOptions, version=version, flow=flow, needs=needs)

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 from workload_lab import processes_in, run
 
 from testbed.lab.lab import open_lab
@@ -21,7 +22,7 @@ def test_a_round_is_recorded_with_its_fixed_tuple_and_named_congestion_control(t
     workload = outcome.workload
     assert outcome.reason is None
     assert workload.congestion == "cubic"
-    assert workload.tuple.model_dump() == {
+    assert asdict(workload.tuple) == {
         "source": "fd01::1",
         "source_port": 40001,
         "destination": "fd01::2",

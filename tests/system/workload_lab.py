@@ -13,7 +13,7 @@ from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
 from testbed.lab.lab import Lab, open_lab
 from testbed.nodes.node import Node
-from testbed.records.model import Round
+from testbed.records.round import Round
 from testbed.running.measure import Task, measure
 from testbed.topology.loading import load_topology
 from testbed.workloads import TOOLS, parse_options

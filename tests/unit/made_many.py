@@ -8,7 +8,7 @@ from typing import Any
 
 from made_rounds import made_run, made_state
 
-from testbed.records.model import Run
+from testbed.records.run import Run
 
 STATES = ("mtu-65535", "big-tcp", "big-tcp-nodelay")
 

@@ -4,7 +4,8 @@ import random
 
 from made_rounds import made_round, made_run, made_state, packets
 
-from testbed.records.model import CoreUse, Cpu, Round, Run, Tuple, Workload
+from testbed.records.round import CoreUse, Cpu, Round, Tuple, Workload
+from testbed.records.run import Run
 
 SIZES = {
     "big-tcp": {862: 4100, 511318: 4000, 512094: 1900},

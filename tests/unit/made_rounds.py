@@ -7,7 +7,10 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from testbed.records.model import Kernel, Machine, PacketSize, PacketSizesMeta, Round, Run, Workload
+from msgspec import convert
+
+from testbed.records.round import PacketSize, PacketSizesMeta, Round, Workload
+from testbed.records.run import Kernel, Machine, Run
 
 KERNEL = "6.18.5"
 VETH = {"client:veth0": {"mtu": 1500, "gso_max_size": 524280}, "server:veth0": {"mtu": 1500}}
@@ -59,15 +62,16 @@ def made_round(number: int, state: str, block: int, bits: float | None = 1e9, **
         "workload": workload,
         "packet_sizes_meta": PacketSizesMeta(collector="bpf"),
     }
-    return Round.model_validate(body | fields)
+    return convert(body | fields, Round, from_attributes=True)
 
 
 def packets(place: str, direction: str, sizes: dict[int, int], **fields: Any) -> list[PacketSize]:
     """Rows of packet sizes of one side: size -> packets of the measured seconds."""
     node, device = place.split(":")
     return [
-        PacketSize.model_validate(
-            {"node": node, "device": device, "direction": direction, "size": size, "packets": count} | fields
+        convert(
+            {"node": node, "device": device, "direction": direction, "size": size, "packets": count} | fields,
+            PacketSize,
         )
         for size, count in sizes.items()
     ]

@@ -3,7 +3,7 @@
 from made_rounds import made_round, made_run, made_state, packets
 
 from testbed.analysis.report import Report, make_report
-from testbed.records.model import Kernel
+from testbed.records.run import Kernel
 
 KERNELS = ("6.18.5", "7.3.4")
 AXES = {

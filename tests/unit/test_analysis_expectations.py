@@ -5,11 +5,13 @@ from itertools import product
 import pytest
 from made_many import many_lines, many_run
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
+from msgspec.json import Decoder
 
 from testbed.analysis.expect import parse, report_metric
 from testbed.analysis.metrics import size_of
 from testbed.analysis.report import make_report, report_data
-from testbed.records.model import Kernel, Round
+from testbed.records.round import Round
+from testbed.records.run import Kernel
 from testbed.reports.text import text_report
 
 SIDE = "server:veth0"
@@ -114,7 +116,7 @@ def test_a_ratio_is_judged_on_each_kernel_by_its_own_rounds():
 
 
 def test_every_metric_of_a_report_may_be_expected():
-    held = report_data(many_run(), map(Round.model_validate_json, many_lines(3))).states["big-tcp"]
+    held = report_data(many_run(), map(Decoder(Round).decode, many_lines(3))).states["big-tcp"]
     assert {"noise.foreign", "cpu_s.testbed", "server:veth0 rx bytes", "tcp.pmtu"} <= held.keys()
     for name in held:
         what = f"{name}.packets" if size_of(name) else name

@@ -2,10 +2,11 @@
 
 import pytest
 from made_rounds import made_round, made_run, made_state, packets
+from msgspec.structs import replace
 
 from testbed.analysis.explain import Flow, explain, explained, flow_of
 from testbed.analysis.report import report_data
-from testbed.records.model import Tcp, Tuple, Workload
+from testbed.records.round import Tcp, Tuple, Workload
 
 NAGLE = Flow(family=6, mss=1428, options=12, write=512_000, limit=524_280)
 HEADERS = "(14 Ethernet, 40 IPv6, 32 TCP with timestamps)"
@@ -141,7 +142,7 @@ def test_the_topology_says_what_a_tunnel_adds():
 
 def test_the_report_carries_the_arithmetic_of_sizes_of_any_round():
     rows = packets("server:veth0", "rx", {53845: 3})
-    later = flow_round(packet_sizes=rows).model_copy(update={"round": 1, "block": 1})
+    later = replace(flow_round(packet_sizes=rows), round=1, block=1)
     data = report_data(made_run({"a": made_state(length=512_000)}), [flow_round(), later])
     assert (data.states["a"]["server:veth0 rx 53845"].explained or "").startswith("53759 (remainder of a")
     assert data.states["a"]["client:veth0 rx 86"].explained == f"pure ACK: 86 {HEADERS}"

@@ -5,10 +5,11 @@ import tracemalloc
 
 import pytest
 from made_rounds import KERNEL, blocks_of, made_round, made_run, made_state, packets, sample_with
+from msgspec.structs import replace
 
 from testbed.analysis.metrics import size_of
 from testbed.analysis.report import ReportData, main_sizes, report_data
-from testbed.records.model import CoreUse, Cpu, PacketSizesMeta, ProcessUse, Tcp, Workload
+from testbed.records.round import CoreUse, Cpu, PacketSizesMeta, ProcessUse, Tcp, Workload
 
 SIDE = "server:veth0"
 
@@ -16,10 +17,7 @@ SIDE = "server:veth0"
 def nagle_round(number, block, sizes, omitted=0):
     rows = packets(SIDE, "rx", sizes)
     if omitted:
-        rows = [
-            row.model_copy(update={"packets": row.packets + omitted, "measured_packets": row.packets})
-            for row in rows
-        ]
+        rows = [replace(row, packets=row.packets + omitted, measured_packets=row.packets) for row in rows]
     return made_round(number, "big-tcp", block, packet_sizes=rows)
 
 

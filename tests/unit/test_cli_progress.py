@@ -6,7 +6,7 @@ from made_rounds import made_round, made_run, made_state
 
 from testbed.cli.progress import Terminal
 from testbed.experiments.schedule import StoppingRule
-from testbed.records.model import Kernel
+from testbed.records.run import Kernel
 from testbed.running.runner import Progress
 
 

@@ -1,7 +1,7 @@
 """Packet sizes against interface counters: which rule applies, and what is a mismatch."""
 
 from testbed.evidence.counters import compare, difference
-from testbed.records.model import Counters, PacketSize, Unseen
+from testbed.records.round import Counters, PacketSize, Unseen
 
 PLACE = "client:veth0"
 GRO = [PLACE]

@@ -1,9 +1,10 @@
 """CPU figures from two readings of /proc/stat."""
 
 import pytest
+from msgspec.structs import astuple, replace
 
 from testbed.evidence.cpu import account, busiest_softirq, irq_time, mean, use
-from testbed.records.model import CoreUse, Cpu, ProcessUse
+from testbed.records.round import CoreUse, Cpu, ProcessUse
 
 ZERO = dict.fromkeys(
     ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"), 0.0
@@ -18,7 +19,7 @@ def test_percent_is_of_all_time_the_core_had():
 def test_nice_time_is_user_time_and_guest_time_is_not_counted_twice():
     (core,) = use([ZERO], [ZERO | {"user": 2.0, "guest": 2.0, "nice": 1.0, "idle": 1.0}])
     assert core.user == pytest.approx(75.0)
-    assert sum(core.model_dump().values()) == pytest.approx(100.0)
+    assert sum(astuple(core)) == pytest.approx(100.0)
 
 
 def test_core_whose_clock_did_not_move_has_no_use():
@@ -60,7 +61,7 @@ def cores(**ways):
 def test_cores_time_that_is_known_to_be_somebodys():
     """2 cores for 2 s: half idle, a quarter softirq; of the process time of 1 s 0.6 s are the workload's."""
     cpu = cores(user=5, system=20, softirq=25, idle=50)
-    cpu = cpu.model_copy(update={"processes": {"client": ProcessUse(user_s=0.1, system_s=0.5)}})
+    cpu = replace(cpu, processes={"client": ProcessUse(user_s=0.1, system_s=0.5)})
     counted, impossible = account(cpu, foreign=10.0)  # 0.2 s of another process
     assert impossible is None
     assert counted.accounted == pytest.approx((2 + 1 + 0.6 + 0.2) / 4)
@@ -68,7 +69,7 @@ def test_cores_time_that_is_known_to_be_somebodys():
 
 def test_processes_cannot_have_used_more_than_the_cores_were_busy():
     cpu = cores(user=5, system=20, softirq=25, idle=50)
-    cpu = cpu.model_copy(update={"processes": {"client": ProcessUse(user_s=2.0, system_s=0.5)}})
+    cpu = replace(cpu, processes={"client": ProcessUse(user_s=2.0, system_s=0.5)})
     assert account(cpu, foreign=0.0)[1] == "cpu: the processes used 2.50 s, the cores were busy for 2.00 s"
 
 

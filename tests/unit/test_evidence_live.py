@@ -1,7 +1,7 @@
 """What `watch` and `sizes` show of packets seen."""
 
 from testbed.evidence.live import View, bar, shares, table
-from testbed.records.model import PacketSize
+from testbed.records.round import PacketSize
 
 
 def size(octets, packets, frags=0):

@@ -7,7 +7,7 @@ from testbed.evidence.collect import CollectSpec, parse_condition
 from testbed.evidence.packet_stacks import collect
 from testbed.evidence.perf import functions, samples
 from testbed.evidence.profile import profile
-from testbed.records.model import Profile
+from testbed.records.round import Profile
 
 STACKS = """net:netif_receive_skb: dev=veth0 skbaddr=0xffff888203e814e0 len=512080
 \tffffffff81e65193 __netif_receive_skb_core.constprop.0+0x333

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from testbed.errors import InputError, TestbedError
-from testbed.records.model import Round, Run
+from testbed.records.round import Round
+from testbed.records.run import Run
 from testbed.records.store import RunWriter, find_run, open_run
 
 

@@ -4,7 +4,7 @@ import pytest
 from made_rounds import made_round, made_run, made_state
 
 from testbed.analysis.report import make_report
-from testbed.records.model import CoreUse, Cpu, Noise, PacketSizesMeta, ProcessUse, Profile, Stack, Tcp
+from testbed.records.round import CoreUse, Cpu, Noise, PacketSizesMeta, ProcessUse, Profile, Stack, Tcp
 from testbed.reports.html import html_report
 from testbed.reports.markdown import markdown_report
 from testbed.reports.text import text_report

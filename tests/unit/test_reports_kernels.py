@@ -2,9 +2,10 @@
 
 import pytest
 from made_rounds import made_round, made_run, made_state, packets, sample_with
+from msgspec.structs import replace
 
 from testbed.analysis.report import make_report
-from testbed.records.model import Kernel
+from testbed.records.run import Kernel
 from testbed.reports.html import html_report
 from testbed.reports.markdown import markdown_report
 from testbed.reports.text import text_report
@@ -163,7 +164,7 @@ def test_what_a_tunnel_lost_was_not_received_by_the_tunnel():
     run = kernels_run()
     state = run.states["a"] | {"topology": {"nodes": {"server": {"devices": devices}}}}
     rounds = [
-        record.model_copy(update={"packet_sizes": record.packet_sizes + vxlan_received(record)})
+        replace(record, packet_sizes=record.packet_sizes + vxlan_received(record))
         for record in kernels_rounds(sizes={OLD: (130524,), NEW: (130524,)})
     ]
     text = text_report(make_report(run.model_copy(update={"states": {"a": state}}), rounds))

@@ -1,9 +1,10 @@
 """Tables of published cover letters, made again from rounds that hold their figures."""
 
 from made_rounds import made_round, made_run, made_state, packets
+from msgspec.structs import replace
 
 from testbed.analysis.report import make_report
-from testbed.records.model import CoreUse, Cpu, Tcp, Workload
+from testbed.records.round import CoreUse, Cpu, Tcp, Workload
 from testbed.reports.layouts import before_after, gain_grid, sender_fields, table_report
 
 
@@ -78,7 +79,7 @@ def devmem_round(number, state, gbits, system=None):
         if after
         else Tcp(rtt_us=633, rttvar_us=2, snd_wnd=15556608, snd_cwnd=7657)
     )
-    tcp = tcp.model_copy(update={"reord_seen": 0, "delivered_ce": 0})
+    tcp = replace(tcp, reord_seen=0, delivered_ce=0)
     net = (0.01, 0.08, 37.75, 0.00, 3.87, 58.26) if after else (0.01, 0.10, 44.13, 0.00, 3.21, 52.53)
     app = (0.06, 19.48, 77.23, 0.00, 1.19, 2.02) if after else (0.05, 41.55, 53.88, 0.00, 1.40, 3.10)
     if system is not None:

@@ -15,7 +15,7 @@ from testbed.analysis.report import make_report
 from testbed.cli import app
 from testbed.errors import InputError
 from testbed.records.bundle import unpacked
-from testbed.records.model import Kernel, Machine
+from testbed.records.run import Kernel, Machine
 from testbed.records.store import RunWriter
 from testbed.reports.run_comparison import agreement, compare_runs, compare_text, differences, reproduced
 from testbed.reports.text import command_lines

@@ -1,5 +1,6 @@
 """A long run's report: what its lines are read for, and in which time."""
 
+import json
 import time
 from collections import deque
 
@@ -10,13 +11,8 @@ from made_nagle import nagle_run
 
 from testbed.analysis.metrics import size_of
 from testbed.analysis.reading import read_report
-from testbed.analysis.report import make_report
-from testbed.records import decode
-from testbed.records import model as record_models
 from testbed.records.store import open_run, write_run
 from testbed.reports.output import render, report_maker
-
-LEAN = [one for one in vars(decode).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
 
 
 @pytest.fixture(scope="module")
@@ -31,27 +27,6 @@ def folder(tmp_path_factory):
 
 def summaries_of(folder, whole):
     return read_report(folder, whole=whole).data.states["big-tcp"]
-
-
-@pytest.mark.parametrize("model", LEAN, ids=lambda model: model.__name__)
-def test_lean_models_have_the_names_and_defaults_of_the_records(model):
-    record = getattr(record_models, model.__name__)
-    for one in msgspec.structs.fields(model):
-        known = record.model_fields[one.encode_name]
-        assert one.required == known.is_required(), one.name
-        if not one.required:
-            default = one.default_factory() if one.default is msgspec.NODEFAULT else one.default
-            held = known.get_default(call_default_factory=True)
-            if isinstance(default, msgspec.Struct):
-                assert msgspec.to_builtins(default).items() <= held.model_dump().items(), one.name
-            else:
-                assert default == held, one.name
-
-
-def test_lines_and_records_give_the_same_report(folder):
-    stored = open_run(folder)
-    by_records = make_report(stored.run, stored.rounds()).data
-    assert read_report(folder, whole=True).data == by_records
 
 
 def test_rare_sizes_have_no_summary_where_none_is_shown_and_the_rest_is_the_same(folder):
@@ -74,7 +49,7 @@ def test_the_work_of_a_text_report_does_not_grow_with_rare_sizes(folder):
 
 def test_a_line_that_breaks_off_is_left_out_and_told(folder):
     run, rounds = nagle_run()
-    lines = [record.model_dump_json().encode() for record in rounds]
+    lines = [msgspec.json.encode(record) for record in rounds]
     path = folder.parent / "broken"
     path.mkdir(exist_ok=True)
     write_run(path, run)
@@ -85,15 +60,15 @@ def test_a_line_that_breaks_off_is_left_out_and_told(folder):
     assert sum(counts.valid for counts in data.rounds.values()) == len(rounds) - 2 - 1
 
 
-def test_lines_are_read_for_their_figures_in_a_third_of_the_time_of_whole_records(folder):
+def test_reading_a_line_takes_less_than_half_the_time_of_the_json_module(folder):
     """Repeated, as another process may slow one of the two down."""
     stored = open_run(folder)
 
     def ratio():
         began = time.process_time()
+        deque(map(json.loads, (folder / "rounds.jsonl").open("rb")), maxlen=0)
+        plain = time.process_time()
         deque(stored.rounds(), maxlen=0)
-        whole = time.process_time()
-        deque(stored.lines(decode.read), maxlen=0)
-        return (time.process_time() - whole) / (whole - began)
+        return (time.process_time() - plain) / (plain - began)
 
-    assert min(ratio() for _ in range(3)) < 0.33
+    assert min(ratio() for _ in range(3)) < 0.5

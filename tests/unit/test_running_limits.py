@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.experiments.spec import Protocol
-from testbed.records.model import PacketSizesMeta, Unseen
+from testbed.records.round import PacketSizesMeta, Unseen
 from testbed.running.measure import unseen_above
 
 SIZES = PacketSizesMeta(

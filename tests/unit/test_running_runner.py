@@ -8,7 +8,7 @@ from made_rounds import KERNEL
 from testbed.errors import InputError, MissingCapability
 from testbed.experiments.resolve import load_experiment, parse_override
 from testbed.experiments.schedule import Leg, legs
-from testbed.records.model import Kernel
+from testbed.records.run import Kernel
 from testbed.records.store import RunWriter, open_run
 from testbed.running.runner import Observer, Runner, Stop, new_run, reopen
 

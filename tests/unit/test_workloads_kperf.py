@@ -1,6 +1,6 @@
 """kperf's command line, and its output field by field."""
 
-from testbed.records.model import Workload
+from testbed.records.round import Workload
 from testbed.workloads import parse_options
 from testbed.workloads.kperf import client_options
 from testbed.workloads.kperf_result import read

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from testbed.records.model import Workload
+from testbed.records.round import Workload
 from testbed.workloads import parse_options
 from testbed.workloads.iperf3_result import read as read_iperf3
 from testbed.workloads.netperf_options import client_options, keys_of

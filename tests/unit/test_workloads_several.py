@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.errors import InputError
-from testbed.records.model import Workload
+from testbed.records.round import Workload
 from testbed.workloads import parse_options
 from testbed.workloads.flows import aggregate, jain
 from testbed.workloads.tool import Outcome
