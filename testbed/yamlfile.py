@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from testbed.yamlvalues import MAX_BYTES, read_values, shortened
 from testbed.yamlvalues import Key as Key
 
 Model = TypeVar("Model", bound=BaseModel)
+_EXPONENT = re.compile(r"[0-9]+[eE][0-9]{1,2}")
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Document:
     """A parsed file: plain values, and the line (from 1) of every key and list item.
 
     `origins`: what a value came from that does not stand in the file, such as an option.
+    `written`: the words that YAML did not take for text, such as `on`, by their place.
     """
 
     source: str
     value: Any
     lines: dict[Key, int]
     origins: dict[Key, str] = field(default_factory=dict)
+    written: dict[Key, str] = field(default_factory=dict)
 
     def line(self, key: Key) -> int:
         """The line of `key`, or of the nearest enclosing value that has one."""
@@ -74,8 +78,8 @@ def load(path: Path) -> Document:
 
 def parse(text: str, source: str) -> Document:
     """Parse YAML text that came from `source` (a name for the errors)."""
-    value, lines = read_values(text, source)
-    return Document(source, value, lines)
+    value, lines, written = read_values(text, source)
+    return Document(source, value, lines, written=written)
 
 
 def parse_word(text: str, option: str) -> Any:
@@ -115,7 +119,7 @@ def _first_mistake(
     placed = [(_in_file(document, key + _place(m)), m) for m in mistakes]
     place, mistake = min(placed, key=lambda pair: document.line(pair[0]))
     name = ".".join(str(part) for part in place) or "file"
-    words = _words(mistake, model)
+    words = _words(mistake, model, document.written.get(place))
     return document.error(place, words if document.origin(place) and place else f"{name}: {words}")
 
 
@@ -133,17 +137,85 @@ def _in_file(document: Document, key: Key) -> Key:
     return kept
 
 
-def _words(mistake: Any, model: type[BaseModel]) -> str:
-    kind, loc = mistake["type"], mistake["loc"]
+def _words(mistake: Any, model: type[BaseModel], written: str | None = None) -> str:
+    """A mistake in words for its author. `written`: the word in the file that YAML took for no text."""
+    kind, loc, value = mistake["type"], mistake["loc"], mistake["input"]
     if kind == "extra_forbidden":
-        return f"unknown key{did_you_mean(str(loc[-1]), _known_keys(model))}"
+        known = _keys_at(model, loc[:-1])
+        there = f"; there are {', '.join(known)}" if known else ""
+        return f"unknown key{did_you_mean(str(loc[-1]), known or _known_keys(model)) or there}"
     if kind == "missing":
         return f"the key '{loc[-1]}' is missing"
     message = str(mistake["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if kind in ("value_error", "placed"):
         return message
-    message = message[0].lower() + message[1:]
-    return f"{message}, got {shortened(repr(mistake['input']))}"
+    message = _EXPECTED.get(kind) or message[0].lower() + message[1:]
+    if kind == "string_type" and (value is None or isinstance(value, bool | int | float)):
+        return f"{message}; {_as_read(value, written)}"
+    if kind == "int_parsing" and _EXPONENT.fullmatch(str(value)):
+        return f"{message}, got {value!r}: write it out, {float(value):.0f}"
+    return f"{message}, got {_shown(value)}"
+
+
+_EXPECTED = {
+    "string_type": "expected text",
+    "bool_type": "expected on or off",
+    "bool_parsing": "expected on or off",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping of keys to values",
+    "model_type": "expected a mapping of keys to values",
+    "model_attributes_type": "expected a mapping of keys to values",
+}
+"""pydantic's kinds of mistakes in the words of a file's author."""
+
+
+def _as_read(value: Any, written: str | None) -> str:
+    """`YAML reads on as true: quote it, 'on'`."""
+    if written is None:
+        return f"got {_yaml(value)}: quote the word"
+    number = "a number" if isinstance(value, int | float) else "nothing"
+    taken = _yaml(value) if _yaml(value) != written else number
+    return f"YAML reads {written} as {taken}: quote it, '{written}'"
+
+
+def _yaml(value: Any) -> str:
+    return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as its author would know it again: on one line, and not too long."""
+    if isinstance(value, bool) or value is None:
+        return _yaml(value)
+    words = repr(value) if not isinstance(value, BaseModel) else f"'{value}'"
+    return shortened(words)
+
+
+def _keys_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """The keys that `model` knows at `place`; none where its schema does not say one thing."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+    here = [schema]
+    for part in (None, *place):
+        if part is not None:
+            here = [inner for body in here for inner in _below(body, part)]
+        here = [definitions[body["$ref"].rpartition("/")[2]] if "$ref" in body else body for body in here]
+        here = [inner for body in here for inner in body.get("anyOf", body.get("oneOf", [body]))]
+        here = [definitions[body["$ref"].rpartition("/")[2]] if "$ref" in body else body for body in here]
+    keyed = [body["properties"] for body in here if "properties" in body]
+    return list(keyed[0]) if len(keyed) == 1 else []
+
+
+def _below(schema: Mapping[str, Any], part: str | int) -> list[dict[str, Any]]:
+    """What a schema says of its value at `part`."""
+    found = schema.get("properties", {}).get(part)
+    found = found or schema.get("items" if isinstance(part, int) else "additionalProperties")
+    return [found] if isinstance(found, dict) else []
 
 
 def _known_keys(model: type[BaseModel]) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -41,8 +41,16 @@ _NOT_YAML = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U001
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def read_values(text: str, source: str, *, numbered: bool = True) -> tuple[Any, dict[Key, int]]:
-    """The value that `text` holds, and the line (from 1) of every key and list item in it.
+class Values(NamedTuple):
+    """A value, the line (from 1) of every key and item in it, and each word that is no text, as written."""
+
+    value: Any
+    lines: dict[Key, int]
+    written: dict[Key, str]
+
+
+def read_values(text: str, source: str, *, numbered: bool = True) -> Values:
+    """The value that `text` holds, with the place of everything in it.
 
     InputError, `source:line: ...`, for what is not YAML or goes beyond the limits above; `source: ...`
     where it is not `numbered`, as the value of an option.
@@ -59,7 +67,8 @@ def read_values(text: str, source: str, *, numbered: bool = True) -> tuple[Any, 
         raise InputError(f"{where}: not YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{source}: not YAML: {error}") from None
-    return (reading.value(0, ()) if reading.events else None), reading.lines
+    value = reading.value(0, ()) if reading.events else None
+    return Values(value, reading.lines, reading.written)
 
 
 # libyaml reads a topology of a thousand nodes in a tenth of the time; not every PyYAML has it.
@@ -90,6 +99,7 @@ class _Reading:
     def __init__(self, source: str, numbered: bool) -> None:
         self.events: list[Any] = []
         self.lines: dict[Key, int] = {}
+        self.written: dict[Key, str] = {}
         self._source, self._numbered = source, numbered
         self._after: list[int] = []
         self._meant: dict[int, int] = {}  # an alias -> what it stands for, always whole and before it
@@ -147,7 +157,10 @@ class _Reading:
         event = self.events[at]
         self.lines.setdefault(key, _line(event))
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event)
+            value = self._scalar(event)
+            if not isinstance(value, str):
+                self.written[key] = str(event.value)
+            return value
         kind = "map" if isinstance(event, yaml.MappingStartEvent) else "seq"
         if event.tag not in (None, "!", _TAG + kind):
             self._refuse(event, f"the tag {_tag_name(event.tag)} is not known here")

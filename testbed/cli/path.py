@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -109,13 +109,12 @@ def _traits(declared: list[str]) -> Traits:
 
 def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
     """The topology with --set's values on top. The later wins."""
-    from testbed.experiments.resolve import parse_override
     from testbed.lab.lab import settings_of
+    from testbed.topology.assignment import parse_assignment
 
     for change in changes:
-        given: dict[str, Any] = parse_override(change).tree.get("overrides", {}).get("settings", {})
-        for place, values in given.items():
-            topology = topology.with_settings({place: settings_of(place, values)})
+        place, settings = parse_assignment(change, f"--set {change}")
+        topology = topology.with_settings({place: settings_of(f"--set {change}", settings)})
     return topology
 
 

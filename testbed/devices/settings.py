@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
-from testbed.devices.features import replaces
+from testbed.devices.features import PATTERNS, replaces
 from testbed.devices.qdisc import Qdisc
 from testbed.unit_fields import Bytes32
+from testbed.yamlfile import mistake
 
 Cpus = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
 Queues = Annotated[int, Field(strict=True, ge=1, le=4096)]
@@ -60,6 +69,9 @@ def _mac(value: str) -> str:
     return value.lower()
 
 
+# No setting has such a name: a short name of ethtool, or one of the kernel with its hyphens.
+_FEATURE = re.compile(rf"^({'|'.join(PATTERNS)}|[a-z0-9]+(-[a-z0-9_*]+)+)$")
+
 Interface = Annotated[
     IPv4Interface | IPv6Interface,
     BeforeValidator(_interface),
@@ -71,7 +83,11 @@ Mac = Annotated[str, AfterValidator(_mac)]
 class Settings(BaseModel):
     """What can be set on a device. A setting that is not given stays as the kernel makes it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"patternProperties": {_FEATURE.pattern: {"type": "boolean"}}},
+    )
 
     mac: Mac | None = Field(None, description="the device's Ethernet address")
     mtu: Bytes32 | None = Field(None, description="bytes, without the Ethernet header")
@@ -93,6 +109,22 @@ class Settings(BaseModel):
         default_factory=dict, description="on or off by ethtool's names, long or short (tso, gso, gro...)"
     )
     addresses: tuple[Interface, ...] = Field((), description="IPv4 and IPv6, with prefix length")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _features_by_name(cls, given: Any) -> Any:
+        """A feature may stand beside the settings, `tso: off`, as on the command line."""
+        if not isinstance(given, Mapping):
+            return given
+        named = {name: on for name, on in given.items() if _FEATURE.fullmatch(str(name))}
+        features = given.get("features", {})
+        if not named or not isinstance(features, Mapping):
+            return given
+        for name in named:
+            if name in features:
+                raise mistake("stands among the features too", name)
+        rest = {name: value for name, value in given.items() if name not in named}
+        return {**rest, "features": {**features, **named}}
 
     def link_values(self) -> dict[str, int | str]:
         """The settings that are attributes of the link and are given, in the order to set them."""

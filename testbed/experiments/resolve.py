@@ -17,6 +17,7 @@ from testbed.devices.settings import Settings
 from testbed.errors import InputError
 from testbed.experiments.parameters import filled_in, unknown
 from testbed.experiments.spec import Experiment, Variation
+from testbed.topology.assignment import GRAMMAR, parse_assignment, parse_value
 from testbed.topology.loading import find_topology, load_topology
 from testbed.topology.names import fits
 from testbed.topology.spec import Topology
@@ -121,6 +122,12 @@ def find_experiment(name: str) -> Path:
     raise InputError(f"{name}: no such experiment{hint}")
 
 
+SECTIONS = ("parameters", "workload", "cpus", "protocol", "collect")
+"""What `--set SECTION.KEY=VALUE` can change beside settings."""
+_OVER_STATES = ("workload", "cpus")  # they win over every state's own
+_BY_NAME = ("parameters", "cpus")  # their keys are names of the file, which may hold dots
+
+
 class Override(NamedTuple):
     """A tree of values as the file would hold them, and the option that it came from."""
 
@@ -196,34 +203,25 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def parse_override(text: str) -> Override:
     """`--set` as an override.
 
-    `NODE:DEVICE.SETTING=VALUE`, `workload.KEY=VALUE`, `cpus.NODE=VALUE`,
-    `protocol.KEY=VALUE`, `collect.KEY=VALUE`, `parameters.NAME=VALUE`; InputError for anything else.
+    `NODE:DEVICE.SETTING=VALUE`, or `SECTION.KEY=VALUE` with one of SECTIONS. A key inside
+    a key has a dot: `protocol.noise.steal=1%`. InputError for anything else.
     """
+    origin = f"--set {text}"
     name, equals, word = text.partition("=")
-    device, dot, setting = name.rpartition(".")
-    if not (equals and dot and device and setting):
-        raise InputError(f"--set {text}: expected NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE")
-    value = yamlfile.parse_word(word, f"--set {text}")
-    if value is None:
-        raise InputError(f"--set {text}: the value is missing")
-    if ":" not in device:
-        sections = ("parameters", "workload", "cpus", "protocol", "collect")
-        if device not in sections:
-            raise InputError(
-                f"--set {text}: '{device}' is neither NODE:DEVICE nor one of {', '.join(sections)}"
-            )
-        part = {device: {setting: value}}
-        tree = part if device in ("parameters", "protocol", "collect") else {"overrides": part}
-        return Override(tree, f"--set {text}")
-    device, inner, rest = _features(device, setting)
-    settings = {inner: {rest: value}} if rest else {inner: value}
-    return Override({"overrides": {"settings": {device: settings}}}, f"--set {text}")
-
-
-def _features(device: str, setting: str) -> tuple[str, str, str]:
-    """`NODE:DEVICE.features.tso` names one feature of the mapping `features`."""
-    place, dot, outer = device.partition(".")
-    return (place, outer, setting) if dot else (device, setting, "")
+    if ":" in name:
+        place, settings = parse_assignment(text, origin)
+        return Override({"overrides": {"settings": {place: settings}}}, origin)
+    section, dot, key = name.strip().partition(".")
+    if not (equals and dot and key):
+        raise InputError(f"{origin}: expected {GRAMMAR} or workload.KEY=VALUE")
+    if section not in SECTIONS:
+        known = f"{', '.join(SECTIONS)}{did_you_mean(section, list(SECTIONS))}"
+        raise InputError(f"{origin}: '{section}' is neither NODE:DEVICE nor one of {known}")
+    tree: Any = parse_value(word, origin)
+    for part in reversed([key] if section in _BY_NAME else key.split(".")):
+        tree = {part: tree}
+    tree = {section: tree}
+    return Override({"overrides": tree} if section in _OVER_STATES else tree, origin)
 
 
 def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> ResolvedState:

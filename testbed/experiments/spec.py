@@ -21,11 +21,18 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _word(value: object) -> object:
+    """A truth value or a whole number as text. Not 3.10, which YAML reads as 3.1: it must be quoted."""
+    return str(value).lower() if isinstance(value, int) else value
+
+
 def parse_cpus(value: object) -> object:
     """`0`, `[0, 2]` and `0-2,5` as a sorted list of CPU numbers."""
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return [value]
     if not isinstance(value, str):
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"expected CPUs such as 0 or 0-2,5, got {value!r}")
         return value
     cpus: set[int] = set()
     try:
@@ -38,7 +45,7 @@ def parse_cpus(value: object) -> object:
 
 
 Cpus = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_cpus), Field(min_length=1)]
-Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else str(value).lower())]
+Text = Annotated[str, BeforeValidator(_word)]
 
 
 def _state_name(name: str) -> str:
@@ -49,6 +56,15 @@ def _state_name(name: str) -> str:
 
 
 StateName = Annotated[str, AfterValidator(_state_name)]
+
+
+def _pair(value: object) -> object:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"expected two states, such as [before, after], got {value!r}")
+    return value
+
+
+Pair = Annotated[tuple[str, str], BeforeValidator(_pair)]
 
 
 class Variation(Model):
@@ -191,7 +207,7 @@ class Experiment(Variation):
     )
     states: dict[StateName, State] = Field(default_factory=dict)
     matrix: Matrix | None = None
-    compare: list[tuple[str, str]] = Field(
+    compare: list[Pair] = Field(
         default_factory=list, description="pairs of states; by default the first state with each other one"
     )
     protocol: Protocol = Field(default_factory=Protocol)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import ValidationError
-
 from testbed.devices.features import PATTERNS
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
@@ -36,7 +34,7 @@ from testbed.topology.checks import check
 from testbed.topology.loading import load_topology
 from testbed.topology.plan import plan
 from testbed.topology.spec import Placed, Topology
-from testbed.yamlfile import did_you_mean
+from testbed.yamlfile import did_you_mean, validate_value
 
 READY_TIMEOUT_S = scaled(5.0)
 
@@ -341,16 +339,7 @@ def settings_of(place: str, given: Settings | Mapping[str, Any]) -> Settings:
     """Settings for `place` from plain values. InputError, with the place, for what is wrong in them."""
     if isinstance(given, Settings):
         return given
-    try:
-        return Settings.model_validate(dict(given))
-    except ValidationError as error:
-        mistake = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in mistake["loc"])
-        if mistake["type"] == "extra_forbidden":
-            hint = did_you_mean(name, list(Settings.model_fields))
-            raise InputError(f"{place}: no setting '{name}'{hint}") from None
-        words = str(mistake["msg"]).removeprefix("Value error, ")
-        raise InputError(f"{place}: {name}: {words}") from None
+    return validate_value(place, given, Settings)
 
 
 def _allow_descriptors(needed: int) -> None:

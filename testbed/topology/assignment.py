@@ -1,40 +1,46 @@
-"""`NODE:DEVICE.SETTING=VALUE`, as commands take it."""
+"""`NODE:DEVICE.SETTING=VALUE`, the one way in which every command takes a setting."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from testbed import yamlfile
-from testbed.devices.settings import Settings
 from testbed.errors import InputError
+
+GRAMMAR = "NODE:DEVICE.SETTING=VALUE"
+# A device's name may hold dots and = (eth0.100); a setting's or a feature's name holds neither.
+_ASSIGNMENT = re.compile(
+    r"(?P<node>[^:=]+):(?P<device>.+?)\.(?:features\.)?(?P<setting>[\w-]+)\s*=(?P<word>.*)"
+)
+
+
+def parse_assignment(text: str, where: str) -> tuple[str, dict[str, Any]]:
+    """`node:device` (* in either), and the setting as a file would hold it. `where` begins an error.
+
+    A feature is named as it is, `client:veth0.tso=off`, or below `features`.
+    InputError for what does not read as NODE:DEVICE.SETTING=VALUE.
+    """
+    match = _ASSIGNMENT.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{where}: expected {GRAMMAR}, such as client:veth0.mtu=9000 or *:veth0.tso=off")
+    value = parse_value(match["word"], where)
+    return f"{match['node']}:{match['device']}", {match["setting"]: value}
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """`node:device` (* in either) -> settings as a file would hold them.
-
-    A word that is no setting is taken for a feature: `client:veth0.tso=off`.
-    InputError for what does not read as NODE:DEVICE.SETTING=VALUE.
-    """
+    """Several, later ones on top: `node:device` -> settings."""
     result: dict[str, dict[str, Any]] = {}
     for text in texts:
-        name, equals, word = text.partition("=")
-        node, colon, rest = name.partition(":")
-        device, dot, setting = _split(rest)
-        if not (equals and colon and dot and node and device and setting):
-            raise InputError(f"'{text}': expected NODE:DEVICE.SETTING=VALUE, such as client:veth0.mtu=9000")
-        value = yamlfile.parse_word(word, text)
-        settings = result.setdefault(f"{node}:{device}", {})
-        if setting in Settings.model_fields and setting != "features":
-            settings[setting] = value
-        else:
-            settings.setdefault("features", {})[setting.removeprefix("features.")] = value
+        place, settings = parse_assignment(text, f"'{text}'")
+        result.setdefault(place, {}).update(settings)
     return result
 
 
-def _split(rest: str) -> tuple[str, str, str]:
-    """Device and setting; a device's name may hold dots (`eth0.100`)."""
-    outer, dot, setting = rest.rpartition(".")
-    if outer.endswith(".features"):
-        return outer.removesuffix(".features"), dot, f"features.{setting}"
-    return outer, dot, setting
+def parse_value(word: str, where: str) -> Any:
+    """A value on the command line, read as a file's would be. InputError where there is none."""
+    value = yamlfile.parse_word(word, where)
+    if value is None:
+        raise InputError(f"{where}: the value is missing")
+    return value

@@ -214,10 +214,12 @@ class Topology(_Strict):
         if document is None:
             return str(end)
         key: Key = ("nodes", end.node, "devices", end.device)
+        if setting == "features" and (*key, setting) not in document.lines and value is None:
+            setting = ""  # they stand among the settings
         key = (*key, setting) if setting else key
-        if key not in document.lines or (
-            value is not None and not _states(_at(document.value, key), setting, value)
-        ):
+        if key not in document.lines:
+            return str(end)
+        if value is not None and not _states(_at(document.value, key), setting, value):
             return str(end)
         return f"{document.source}:{document.line(key)}: {end}"
 

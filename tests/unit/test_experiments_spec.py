@@ -6,6 +6,7 @@ from testbed.errors import InputError
 from testbed.experiments.estimate import block_seconds, blocks_within, least_seconds
 from testbed.experiments.resolve import Override, ResolvedState, load_experiment, parse_override, shipped
 from testbed.experiments.spec import parse_cpus
+from testbed.topology.assignment import parse_assignments
 
 HEAD = "topology: veth-pair\nworkload: {tool: iperf3, from: client, to: server, duration: 2, omit: 1}\n"
 
@@ -109,6 +110,92 @@ def test_a_mistake_is_told_with_its_line(load, text, message):
         load(text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "states: {on: {}, off: {}}\ncompare: [[on, off]]\n",
+            ":4: compare.0.0: expected text; YAML reads on as true: ",
+        ),
+        (
+            "states: {a: {}}\ncompare: [[0x10, a]]\n",
+            "compare.0.0: expected text; YAML reads 0x10 as 16: quote it, '0x10'",
+        ),
+        ("states: {a: {}}\ncompare: [[1_000, a]]\n", "YAML reads 1_000 as 1000: quote it, '1_000'"),
+        ("states: {a: {}}\ncompare: [[null, a]]\n", "YAML reads null as nothing: quote it, 'null'"),
+        (
+            "states: {a: {}}\ncompare: [[a]]\n",
+            "compare.0: expected two states, such as [before, after], got ['a']",
+        ),
+        (
+            "states: {a: {kernel: 7.10}}\n",
+            ":3: states.a.kernel: expected text; YAML reads 7.10 as 7.1: quote it, '7.10'",
+        ),
+        (
+            "requires: {iperf3: 3.10}\n",
+            "requires.iperf3: expected text; YAML reads 3.10 as 3.1: quote it, '3.10'",
+        ),
+        (
+            "protocol: {rounds: 1e3}\n",
+            "protocol.rounds: expected a whole number, got '1e3': write it out, 1000",
+        ),
+        ("description: 12\n", "description: expected text; YAML reads 12 as a number: quote it, '12'"),
+        ("cpus: {client: no}\n", ":3: cpus.client: expected CPUs such as 0 or 0-2,5, got False"),
+        (
+            "states: {a: {workload: {congestion: no}}}\n",
+            "workload.congestion: expected text; got false: quote the word",
+        ),
+    ],
+)
+def test_a_word_that_yaml_turns_into_something_else_is_to_be_quoted(load, text, message):
+    with pytest.raises(InputError) as caught:
+        load(text)
+    assert message in str(caught.value)
+
+
+def test_what_yaml_1_1_would_turn_into_numbers_stays_as_it_is_written(load):
+    assert load("states: {010: {}, 1e3: {}}\ncompare: [[010, 1e3]]\n").comparisons() == [("010", "1e3")]
+
+
+def test_one_grammar_for_a_setting_on_every_command_line(load):
+    for given in ("*:veth0.tso=off", "*:veth0.features.tso=off"):
+        states = load("", overrides=[parse_override(given)]).states
+        assert states["default"].topology.nodes["client"].devices["veth0"].features == {"tso": False}
+        assert parse_assignments([given]) == {"*:veth0": {"tso": False}}
+
+
+def test_a_feature_may_stand_beside_the_settings(load):
+    states = load("settings: {'*:veth0': {mtu: 9000, tso: off, tx-udp-segmentation: off}}\n").states
+    held = states["default"].topology.nodes["client"].devices["veth0"]
+    assert held.features == {"tso": False, "tx-udp-segmentation": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "settings: {'*:veth0': {tso: maybe}}\n",
+            ":3: settings.*:veth0.tso: expected on or off, got 'maybe'",
+        ),
+        ("settings: {'*:veth0': {tso: on, features: {tso: off}}}\n", "tso: stands among the features too"),
+        (
+            "settings: {'*:veth0': {tsoo: on}}\n",
+            ":3: settings.*:veth0.tsoo: unknown key; there are mac, mtu,",
+        ),
+    ],
+)
+def test_a_bad_feature_is_told_where_it_stands(load, text, message):
+    with pytest.raises(InputError) as caught:
+        load(text)
+    assert message in str(caught.value)
+
+
+def test_a_key_inside_a_key_can_be_set():
+    override = parse_override("protocol.noise.steal=1%")
+    assert override.tree == {"protocol": {"noise": {"steal": "1%"}}}
+    assert parse_override("cpus.a.b=1").tree == {"overrides": {"cpus": {"a.b": 1}}}
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def test_an_assignment_names_a_setting_or_a_feature():
         "*:eth0.100.mtu=1400",
     ]
     assert parse_assignments(texts) == {
-        "client:veth0": {"mtu": 9000, "features": {"tso": False}},
-        "*:eth0.100": {"features": {"gro": True}, "mtu": 1400},
+        "client:veth0": {"mtu": 9000, "tso": False},
+        "*:eth0.100": {"gro": True, "mtu": 1400},
     }
 
 

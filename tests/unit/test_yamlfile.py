@@ -45,7 +45,7 @@ def test_every_key_and_item_has_its_line():
     ("text", "message"),
     [
         ("first: {mut: 5}\n", "f.yaml:1: first.mut: unknown key, did you mean 'mtu'?"),
-        ("first:\n  mtu: many\n", "f.yaml:2: first.mtu: input should be a valid integer"),
+        ("first:\n  mtu: many\n", "f.yaml:2: first.mtu: expected a whole number, got 'many'"),
         ("second: {}\n", "f.yaml:1: file: the key 'first' is missing"),
         ("first:\n  mtu: 1\nfirst:\n  mtu: 2\n", "f.yaml:3: the key 'first' stands twice"),
         ("first: {mtu: 1}\nsecond:\n  x:\n    mtu: 2\n", "f.yaml:4: second.x.mtu: mtu 2 is above the first"),
