@@ -256,10 +256,10 @@ def _resolve(document: Document, name: str, steps: Sequence[Variation]) -> Resol
 
 def _topology(document: Document, state: str, name: str) -> Topology:
     try:
-        find_topology(name)
+        path = find_topology(name, Path(document.source).parent)
     except InputError as error:
         raise document.error(_place(document, state, "topology"), f"state {state}: {error}") from None
-    return load_topology(name)
+    return load_topology(path)
 
 
 def _last(values: Iterator[str | None]) -> str | None:

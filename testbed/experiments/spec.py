@@ -82,7 +82,7 @@ class Variation(Model):
         default_factory=dict, description="capability -> condition, such as `veth.max_mtu: '>= 524280'`"
     )
     topology: str | None = Field(
-        None, description="another topology for this state: a shipped name or a path"
+        None, description="the topology: a shipped name, or a path relative to this file"
     )
     kernel: str | None = Field(
         None, description="the kernel this state runs on, by its name in `kernel list`"

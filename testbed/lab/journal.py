@@ -76,16 +76,19 @@ def check_name(name: str) -> str:
     try:
         return lab_name(name)
     except ValueError as error:
-        raise InputError(f"{error}; use --name") from None
+        raise InputError(str(error)) from None
 
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Nobody else changes the lab `name` within the block. TestbedError at once when somebody does.
 
+    InputError for what is no lab's name.
+
     The lock is flock's, which ends with its holder however that ends; the file
     is only its handle and goes with it.
     """
+    check_name(name)
     RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
     path = RUN_DIR / f"{name}.lock"
     descriptor = _lock(path, name)

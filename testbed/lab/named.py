@@ -55,7 +55,10 @@ def bring_up(topology: Topology, name: str, source: str, *, rebuild: bool = Fals
     TestbedError when somebody else is changing it, or when it would have to be
     rebuilt and `rebuild` is not asked for.
     """
-    check_name(name)
+    try:
+        check_name(name)
+    except InputError as error:
+        raise InputError(f"{error}; choose one with --name") from None
     operations = plan(topology)
     with locked(name):
         existing = _find(name)

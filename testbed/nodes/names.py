@@ -22,7 +22,14 @@ def name_namespace(namespace: int, name: str) -> None:
     try:
         path.touch(mode=0o444, exist_ok=False)
     except FileExistsError:
-        raise TestbedError(f"{path} exists already, and is not of this lab") from None
+        what = (
+            "a namespace of that name is there, without this lab's mark"
+            if is_named(name)
+            else "a killed program left this file, and no namespace is behind it"
+        )
+        raise TestbedError(
+            f"{path}: {what}: remove it with `ip netns delete {name}`, or choose another lab name with --name"
+        ) from None
     try:
         _mount(f"/proc/self/fd/{namespace}", path, MS_BIND)
     except TestbedError:

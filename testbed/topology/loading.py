@@ -14,12 +14,16 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = (_PACKAGE.parent / "topologies", _PACKAGE / "topologies")
 
 
-def find_topology(name_or_path: str | Path) -> Path:
-    """The file of a shipped topology, or the path itself. InputError, with the known names, for neither."""
+def find_topology(name_or_path: str | Path, beside: Path = Path()) -> Path:
+    """The file of a shipped topology, or the path itself, relative to `beside` (the folder of who names it).
+
+    InputError, with the known names, for neither.
+    """
     path = Path(name_or_path)
     if path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
-        if not path.exists():
-            raise InputError(f"{path}: no such file")
+        path = beside / path
+        if not path.is_file():
+            raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
         return path
     found = shipped_topologies().get(str(name_or_path))
     if found is None:

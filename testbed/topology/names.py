@@ -41,19 +41,18 @@ def device_name(name: str) -> str:
 
 def node_name(name: str) -> str:
     """`name`, if a node may be called so: files and a namespace in /run/netns carry it. ValueError else."""
-    if not _FILE_NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} is not a node's name: letters, digits, . _ and -, "
-            "a letter or digit first, at most 64 characters"
-        )
-    return name
+    return _file_name(name, "a node")
 
 
 def lab_name(name: str) -> str:
     """The same for a lab."""
+    return _file_name(name, "a lab")
+
+
+def _file_name(name: str, whose: str) -> str:
     if not _FILE_NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is not a lab's name: letters, digits, . _ and -, "
+            f"{name!r} is not {whose}'s name: letters, digits, . _ and -, "
             "a letter or digit first, at most 64 characters"
         )
     return name
