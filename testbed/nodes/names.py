@@ -19,17 +19,12 @@ def name_namespace(namespace: int, name: str) -> None:
     """Give a namespace a name, by which it outlives this process. TestbedError if the name is taken."""
     _prepare_folder()
     path = NETNS_RUN_DIR / name
-    try:
-        path.touch(mode=0o444, exist_ok=False)
-    except FileExistsError:
-        what = (
-            "a namespace of that name is there, without this lab's mark"
-            if is_named(name)
-            else "a killed program left this file, and no namespace is behind it"
-        )
+    if is_named(name):
         raise TestbedError(
-            f"{path}: {what}: remove it with `ip netns delete {name}`, or choose another lab name with --name"
-        ) from None
+            f"{path}: a namespace of that name is there, without this lab's mark: "
+            f"remove it with `ip netns delete {name}`, or choose another lab name with --name"
+        )
+    path.touch(mode=0o444)  # it may be there: a killed program leaves the file without a namespace
     try:
         _mount(f"/proc/self/fd/{namespace}", path, MS_BIND)
     except TestbedError:

@@ -260,3 +260,26 @@ def held_by_this_process():
     lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     children = sorted(pid for file in lists for pid in file.read_text().split())
     return len(list(Path("/proc/self/fd").iterdir())), children
+
+
+def test_what_is_no_labs_name_is_one_line():
+    for words in (["down", "a/b"], ["show", "a/b"], ["set", "a b", "x:y.mtu=1500"]):
+        done = command(*words, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"testbed: '{words[1]}' is not a lab's name: letters, digits")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_name_that_something_else_has_is_told_with_the_remedy(name):
+    path = Path("/run/netns", f"tb-{name}-client")
+    up(name)
+    named.take_down(name)  # so that /run/netns is there
+    path.touch()
+    remedy = f"`ip netns delete tb-{name}-client`, or choose another lab name with --name"
+    assert up(name) == "built"  # a file that a killed program left is nobody's
+    named.take_down(name)
+    ip("netns", "add", path.name)
+    with pytest.raises(TestbedError, match=f"without this lab's mark.*{remedy}"):
+        up(name)
+    ip("netns", "delete", path.name)
+    assert up(name) == "built"

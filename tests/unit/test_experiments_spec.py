@@ -313,3 +313,17 @@ def test_a_cap_below_the_rounds_is_refused():
         load_experiment(
             "nagle", overrides=[parse_override("protocol.rounds=5"), parse_override("protocol.cap=3")]
         )
+
+
+def test_a_topology_is_found_beside_the_experiment_that_names_it(tmp_path, monkeypatch):
+    (tmp_path / "topologies").mkdir()
+    (tmp_path / "topologies" / "mine.yaml").write_text(
+        "nodes: {client: {devices: {v: {kind: veth, peer: 'server:v'}}}, server: {}}\n"
+    )
+    experiment = tmp_path / "x.yaml"
+    experiment.write_text(HEAD.replace("topology: veth-pair", "topology: topologies/mine.yaml"))
+    monkeypatch.chdir("/")
+    assert load_experiment(str(experiment)).states["default"].topology.nodes["client"].devices.keys() == {"v"}
+    experiment.write_text(HEAD.replace("topology: veth-pair", "topology: mine.yaml"))
+    with pytest.raises(InputError, match=rf"x.yaml:1: state default: {tmp_path}/mine.yaml: no such file"):
+        load_experiment(str(experiment))
