@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from testbed import available
 from testbed.errors import MissingCapability, TestbedError
 
 # What the kernel says for its own errors, beyond errno; seen when the BTF of a tracepoint is missing.
@@ -154,11 +155,9 @@ class Map:
 
 @cache
 def library() -> ctypes.CDLL:
-    """libbpf 1.x. MissingCapability where it is not installed."""
-    try:
-        lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
-    except OSError:
-        raise MissingCapability("libbpf 1.x is not installed: apt-get install libbpf1") from None
+    """libbpf 1.x. MissingCapability where it does not load."""
+    names = (name for name, _, _ in _SIGNATURES)
+    lib = available.library("libbpf.so.1", names, "apt-get install libbpf1")
     for name, result, arguments in _SIGNATURES:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from testbed.available import output_of, scratch
 from testbed.errors import MissingCapability, TestbedError
 from testbed.lab.lab import Lab
 from testbed.nodes.node import Process
@@ -35,16 +35,17 @@ class Perf:
     def __init__(self, options: Sequence[str]) -> None:
         """MissingCapability where perf is not installed or may not do this, in its own words."""
         self._options = ["-a", "-q", *options]
-        self._folder = tempfile.TemporaryDirectory(prefix="testbed-perf-")
-        self._file = Path(self._folder.name) / "perf.data"
-        self._pipes = Path(self._folder.name) / "command", Path(self._folder.name) / "answer"
+        output_of(["perf", "--version"], "apt-get install linux-perf")
+        self._process: Process | None = None
+        self._held = ExitStack()
+        folder = self._held.enter_context(scratch("testbed-perf-"))
+        self._file = folder / "perf.data"
+        self._pipes = folder / "command", folder / "answer"
         for pipe in self._pipes:
             os.mkfifo(pipe)
-        self._process: Process | None = None
-        if shutil.which("perf") is None:
-            raise MissingCapability("perf is not installed: apt-get install linux-perf")
         tried = _run(["perf", "record", "-o", str(self._file), *self._options, "--", "true"])
         if tried.returncode:
+            self.close()
             raise MissingCapability(f"perf cannot record here: {_last_line(tried.stderr)}")
 
     def start(self, lab: Lab) -> None:
@@ -83,7 +84,7 @@ class Perf:
         if self._process:
             self._process.kill()
             self._process = None
-        self._folder.cleanup()
+        self._held.close()
 
 
 @dataclass

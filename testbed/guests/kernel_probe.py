@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
+from testbed import available
 from testbed.errors import TestbedError
 from testbed.guests.vm import Vm
 from testbed.kernels import cache
@@ -23,8 +22,8 @@ def capabilities(kernel: BuiltKernel) -> dict[str, Any]:
     """
     if (known := kernel.capabilities()) is not None:
         return known
-    with tempfile.TemporaryDirectory(prefix="testbed-probe-") as scratch:
-        with Vm(kernel, Path(scratch) / "vm") as vm:
+    with available.scratch("testbed-probe-") as scratch:
+        with Vm(kernel, scratch / "vm") as vm:
             result = vm.run([sys.executable, "-m", "testbed.probing"], timeout=PROBE_S)
         if result.status != 0:
             lines = result.stderr.read_text(errors="replace").splitlines() if result.stderr.exists() else []

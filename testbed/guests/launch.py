@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from testbed.errors import MissingCapability
+from testbed.available import programs
 from testbed.guests import qemu, ways
 from testbed.guests.initramfs import initramfs
 from testbed.guests.ways import Way
@@ -57,9 +57,8 @@ class Launched:
 
 def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path) -> Launched:
     """Start `kernel`. `folder` gets console.log and qemu.log, `shared` is what the guest can write."""
-    for tool, package in ((qemu.QEMU, "qemu-system-x86"), ("unshare", "util-linux"), ("modprobe", "kmod")):
-        if not shutil.which(tool):
-            raise MissingCapability(f"booting a kernel needs {tool}: apt-get install {package}")
+    tools = {qemu.QEMU: "qemu-system-x86", "unshare": "util-linux", "modprobe": "kmod"}
+    programs("booting a kernel", tools)
     near, far = zip(*(socket.socketpair() for _ in range(4)), strict=True)
     control, port, terminal, alive = far
     # After the sockets: the near ends have the lowest numbers, and the supervisor's script reuses 3.

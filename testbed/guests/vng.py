@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.available import output_of
 from testbed.errors import MissingCapability
 from testbed.guests import command, console, ways
 from testbed.guests.launch import Size
@@ -234,6 +235,7 @@ def _program() -> str:
     found = shutil.which("vng")
     if found is None:
         raise MissingCapability(f"--backend vng needs virtme-ng: {GET_IT}")
+    output_of([found, "--version"], GET_IT)
     return found
 
 

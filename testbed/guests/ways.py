@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from testbed.available import output_of
 from testbed.errors import MissingCapability
 from testbed.kernels import cache
 from testbed.kernels.cache import BuiltKernel
@@ -88,8 +88,7 @@ def daemon() -> tuple[Path, str]:
     found = _find_daemon()
     if found is None:
         raise MissingCapability(f"virtiofs needs its daemon: {GET_DAEMON}")
-    shown = subprocess.run([str(found), "--help"], capture_output=True, text=True, check=False)
-    return found, shown.stdout + shown.stderr
+    return found, output_of([str(found), "--help"], "apt-get install --reinstall virtiofsd")
 
 
 def record(way: Way) -> dict[str, str]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.available import output_of, programs
+from testbed.errors import InputError, TestbedError
 from testbed.kernels import cache, kconfig, series
 from testbed.kernels.tree import Tree, open_tree
 from testbed.outcome import Outcome
@@ -32,9 +33,11 @@ TOOLS = {
     "bc": "bc",
     "perl": "perl",
     "pahole": "dwarves",
+    "depmod": "kmod",
     "setpriv": "util-linux",
+    "unshare": "util-linux",
 }
-HEADERS = {"/usr/include/gelf.h": "libelf-dev"}
+HEADERS = {"/usr/include/gelf.h": "libelf-dev", "/usr/include/stdlib.h": "libc6-dev"}
 SPACE_BYTES = 4 << 30
 STEP = re.compile(
     r"^\s+(?:CC|AS|LD|AR|GEN|BTF|OBJCOPY|HOSTCC|UPD|CALL|KSYMS|NM|SORTTAB|BUILD)\s+(?:\[M\]\s+)?\S+"
@@ -81,7 +84,7 @@ def build(request: Request, progress: Progress = lambda done, of, what: None) ->
     (None: unknown) and what is made. SeriesDoesNotApply and BuildFailed say where;
     InputError names options that do not hold.
     """
-    _check_tools()
+    programs("building a kernel", TOOLS, HEADERS)
     if request.name and not re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,40}", request.name):
         raise InputError(f"name '{request.name}': letters, digits, '.', '-', '_' and '+', at most 41")
     patches = series.read_series(request.series, request.tree) if request.series else None
@@ -167,7 +170,7 @@ def _build(
                 tree=tree.tree_hash(commit),
                 base=tree.base,
                 series=patches.records() if patches else [],
-                compiler=_first_line(["gcc", "--version"]),
+                compiler=_version_line("gcc"),
                 key=key,
                 warnings=warnings_in(log, files),
                 build_s=round(time.monotonic() - started, 1),
@@ -307,17 +310,9 @@ def _named(kernel: cache.BuiltKernel, name: str | None) -> cache.BuiltKernel:
     return cache.find(name)
 
 
-def _check_tools() -> None:
-    lacking = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
-    lacking += [package for header, package in HEADERS.items() if not Path(header).exists()]
-    if lacking:
-        raise MissingCapability(f"building a kernel needs: apt-get install {' '.join(lacking)}")
-
-
 def _tool_versions() -> list[str]:
-    return [_first_line([tool, "--version"]) for tool in ("gcc", "ld", "pahole")]
+    return [_version_line(tool) for tool in ("gcc", "ld", "pahole")]
 
 
-def _first_line(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return (done.stdout + done.stderr).splitlines()[0].strip()
+def _version_line(tool: str) -> str:
+    return output_of([tool, "--version"], TOOLS[tool]).partition("\n")[0].strip()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.available import programs
+from testbed.errors import InputError, TestbedError
 from testbed.kernels import cache, debian
 
 PACKAGES = r"^linux-(image|base|binary|modules)-(unsigned-)?[0-9].*-amd64(-unsigned)?$"
@@ -44,9 +45,7 @@ def fetch(version: str, flavour: str = "cloud", suites: Sequence[str] = ()) -> c
         raise InputError(f"'{version}' is not a kernel version: write 7.3.4, 6.12 or latest")
     if cached := _cached(f"{version}-{flavour}"):
         return cached
-    for tool, package in (("dpkg-deb", "dpkg"), ("depmod", "kmod")):
-        if not shutil.which(tool):
-            raise MissingCapability(f"fetching a kernel needs {tool}: apt-get install {package}")
+    programs("fetching a kernel", {"dpkg-deb": "dpkg", "depmod": "kmod"})
     offered = candidates(debian.open_archive(suites).search(PACKAGES))
     if not any(version in ("latest", each.version) for each in offered):
         # A version that is not among yesterday's may have come since.

@@ -12,6 +12,7 @@ from email import policy
 from email.parser import BytesParser
 from pathlib import Path
 
+from testbed import available
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.kernels.tree import Tree, git, run_git
 from testbed.outcome import Outcome
@@ -136,19 +137,19 @@ def _series(name: str, mails: list[bytes], asked: str) -> Series:
 
 def _split(path: Path) -> list[bytes]:
     """The mails of an mbox, in the order in which they stand in it."""
-    with tempfile.TemporaryDirectory() as scratch:
+    with available.scratch() as scratch:
         done = run_git(path.resolve().parent, "mailsplit", "--keep-cr", f"-o{scratch}", str(path.resolve()))
         if done.returncode:
             raise InputError(f"series '{path}': not a mailbox of patches: {done.stderr.strip()}")
-        return [file.read_bytes() for file in sorted(Path(scratch).iterdir())]
+        return [file.read_bytes() for file in sorted(scratch.iterdir())]
 
 
 def _range(tree: Path, asked: str) -> list[bytes]:
-    with tempfile.TemporaryDirectory() as scratch:
-        done = run_git(tree, "format-patch", "--quiet", "--zero-commit", "-o", scratch, asked)
+    with available.scratch() as scratch:
+        done = run_git(tree, "format-patch", "--quiet", "--zero-commit", "-o", str(scratch), asked)
         if done.returncode:
             raise InputError(f"series '{asked}': {done.stderr.strip().splitlines()[0]} (in {tree})")
-        mails = [file.read_bytes() for file in sorted(Path(scratch).iterdir())]
+        mails = [file.read_bytes() for file in sorted(scratch.iterdir())]
     if not mails:
         raise InputError(f"series '{asked}': holds no commits in {tree}")
     return mails
@@ -157,11 +158,11 @@ def _range(tree: Path, asked: str) -> list[bytes]:
 def _from_list(message_id: str) -> Series:
     if not shutil.which("b4"):
         raise MissingCapability(f"a series by its message-id needs b4: pip install b4 (asked: {message_id})")
-    with tempfile.TemporaryDirectory() as scratch:
+    with available.scratch() as scratch:
         done = subprocess.run(
             ["b4", "-n", "am", "-o", scratch, message_id], capture_output=True, text=True, check=False
         )
-        boxes = sorted(Path(scratch).glob("*.mbx"))
+        boxes = sorted(scratch.glob("*.mbx"))
         if done.returncode or not boxes:
             last = (done.stderr.strip().splitlines() or ["nothing found"])[-1]
             raise InputError(f"series {message_id}: b4: {last}")

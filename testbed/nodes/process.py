@@ -10,13 +10,14 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
 import psutil
 
+from testbed.available import output_of
 from testbed.errors import InputError, MissingCapability
 from testbed.netlink.namespaces import entered
 from testbed.nodes import cgroup
@@ -125,10 +126,10 @@ def start(
 
     It ends with this program, unless it has a `mark`: then `end_marked` is what ends it.
     """
-    path = (env or os.environ).get("PATH")
-    for program in (argv[0], "setpriv"):
-        if shutil.which(program, path=path) is None:
-            raise MissingCapability(f"{program}: not installed, or not in PATH")
+    if mark is None:
+        require()
+    if shutil.which(argv[0], path=(env or os.environ).get("PATH")) is None:
+        raise MissingCapability(f"{argv[0]}: not installed, or not in PATH")
     group = cgroup.make() if mark is None else None
     spawn = partial(
         subprocess.Popen,
@@ -147,6 +148,16 @@ def start(
             group.release()
         raise
     return LocalProcess(popen, role, group)
+
+
+def require() -> None:
+    """MissingCapability where no process can be started that ends with this program."""
+    _try_starter(os.environ.get("PATH", ""))
+
+
+@cache
+def _try_starter(path: str) -> None:
+    output_of([*_ends_with_us(None), "true"], "apt-get install util-linux")
 
 
 def end_marked(mark: str) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from testbed.available import scratch
 from testbed.errors import TestbedError
 from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collector import Collector
@@ -81,9 +80,9 @@ def _send(lab: Lab, source: str, target: str, version: int, write: int) -> None:
     options = {"tool": "iperf3", "from": source, "to": target, "family": version}
     flow = parse_options({**options, "duration": SECONDS, "length": write, "congestion": "cubic"})
     TOOLS[flow.tool].require(flow)
-    with tempfile.TemporaryDirectory(prefix="testbed-path-") as folder:
+    with scratch("testbed-path-") as folder:
         outcome = TOOLS[flow.tool].run(
-            lab, flow, cpus={}, hooks=Hooks(measuring=lambda: None), raw=Path(folder), raw_name="path"
+            lab, flow, cpus={}, hooks=Hooks(measuring=lambda: None), raw=folder, raw_name="path"
         )
     if outcome.reason is not None:
         raise TestbedError(f"the flow from {source} to {target} failed: {outcome.reason}")

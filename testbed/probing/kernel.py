@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from testbed.available import congestion_control
 from testbed.capabilities import Found
-from testbed.errors import TestbedError
+from testbed.errors import MissingCapability, TestbedError
 
 
 def _release() -> Found:
@@ -55,12 +54,10 @@ def _resegment() -> Found:
 
 
 def _congestion_control(name: str) -> Found:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-        try:
-            tried.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-        except OSError as error:
-            option = f" (kernel option CONFIG_TCP_CONG_{name.upper()})" if error.errno == errno.ENOENT else ""
-            return {name: False}, f"the kernel says '{error.strerror}'{option}"
+    try:
+        congestion_control(name)
+    except MissingCapability as error:
+        return {name: False}, str(error).partition(": ")[2]
     return {name: True}, ""
 
 

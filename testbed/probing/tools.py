@@ -1,31 +1,33 @@
-"""Which programs and libraries are installed, and in which version."""
+"""Which programs and libraries work here, and in which version."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from functools import partial
 
+from testbed.available import output_of, version_in
 from testbed.capabilities import Found
-from testbed.errors import TestbedError
+from testbed.errors import MissingCapability
 
 
-def _program(name: str, argv: list[str], package: str) -> Found:
-    """A program's version: the first dotted number that it prints when asked."""
-    path = shutil.which(argv[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if path is None:
-        return {name: False}, f"not installed (Debian: {package})"
+def _program(name: str, argv: list[str], before: str, package: str) -> Found:
+    """Whether a program runs, and the version that follows the words `before` in what it prints then."""
     try:
-        asked = subprocess.run([path, *argv[1:]], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {name: False}, f"{path} does not run: {error}"
-    version = re.search(r"\d+(?:\.\d+)+", asked.stdout + asked.stderr)
-    if asked.returncode and not version:
-        return {name: False}, f"{path} does not run: exit status {asked.returncode}"
-    return {name: version[0] if version else True}, ""
+        output = output_of(argv, f"Debian: {package}")
+    except MissingCapability as error:
+        return {name: False}, str(error).removeprefix(f"{argv[0]}: ")
+    return {name: version_in(output, before) or True}, ""
+
+
+def _tool(name: str) -> Found:
+    """What a workload's tool says of itself, in the way in which a run uses it."""
+    from testbed.workloads import TOOLS
+
+    try:
+        version = TOOLS[name].version()
+    except MissingCapability as error:
+        return {name: False}, str(error).removeprefix(f"{name}: ")
+    return {name: version if version[0].isdigit() else True}, ""
 
 
 def _libbpf() -> Found:
@@ -33,39 +35,28 @@ def _libbpf() -> Found:
 
     try:
         return {"libbpf": libbpf.version().removeprefix("v")}, ""
-    except TestbedError as error:
+    except MissingCapability as error:
         return {"libbpf": False}, str(error)
 
 
-def _kperf() -> Found:
-    from testbed.workloads import kperf
-
-    missing = kperf.missing_programs()
-    if missing:
-        return {"kperf": False}, f"{' and '.join(missing)} not in PATH ({kperf.HOW_TO_GET})"
-    return {"kperf": True}, ""
-
-
-# Name -> how to ask it, and the Debian package that brings it.
-PROGRAMS: dict[str, tuple[list[str], str]] = {
-    "iperf3": (["iperf3", "--version"], "iperf3"),
-    "netperf": (["netperf", "-V"], "netperf, in the component non-free before Debian 13"),
-    "perf": (["perf", "--version"], "linux-perf"),
-    "bpftrace": (["bpftrace", "--version"], "bpftrace"),
-    "tcpdump": (["tcpdump", "--version"], "tcpdump"),
-    "iproute2": (["ip", "-V"], "iproute2"),
-    "ethtool": (["ethtool", "--version"], "ethtool"),
-    "clang": (["clang", "--version"], "clang"),
-    "qemu": (["qemu-system-x86_64", "--version"], "qemu-system-x86"),
-    "busybox": (["busybox"], "busybox-static"),
-    "git": (["git", "--version"], "git"),
-    "xz": (["xz", "--version"], "xz-utils"),
-    "vng": (["vng", "--version"], "virtme-ng"),
-    "chromium": (["chromium", "--version"], "chromium"),
+# Name -> how to ask it, what it prints before its version, and the Debian package that brings it.
+PROGRAMS: dict[str, tuple[list[str], str, str]] = {
+    "perf": (["perf", "--version"], "perf version ", "linux-perf"),
+    "bpftrace": (["bpftrace", "--version"], "bpftrace ", "bpftrace"),
+    "tcpdump": (["tcpdump", "--version"], "tcpdump version ", "tcpdump"),
+    "iproute2": (["ip", "-V"], "iproute2-", "iproute2"),
+    "ethtool": (["ethtool", "--version"], "ethtool version ", "ethtool"),
+    "clang": (["clang", "--version"], "clang version ", "clang"),
+    "qemu": (["qemu-system-x86_64", "--version"], "QEMU emulator version ", "qemu-system-x86"),
+    "busybox": (["busybox"], "BusyBox ", "busybox-static"),
+    "git": (["git", "--version"], "git version ", "git"),
+    "xz": (["xz", "--version"], "xz (XZ Utils) ", "xz-utils"),
+    "vng": (["vng", "--version"], "virtme-ng ", "virtme-ng"),
+    "chromium": (["chromium", "--version"], "Chromium ", "chromium"),
 }
 
 FINDERS: dict[str, Callable[[], Found]] = {
+    **{name: partial(_tool, name) for name in ("iperf3", "netperf", "kperf")},
     "libbpf": _libbpf,
-    "kperf": _kperf,
     **{name: partial(_program, name, *how) for name, how in PROGRAMS.items()},
 }

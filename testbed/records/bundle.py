@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import TemporaryDirectory
 
+from testbed.available import scratch
 from testbed.errors import InputError, TestbedError
 
 RUN = "run.json"
@@ -32,13 +32,13 @@ def export_run(folder: Path, output: Path) -> None:
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
     """The folder of the run in a tar, for as long as the block lasts. InputError for what holds no run."""
-    with TemporaryDirectory(prefix="testbed-") as scratch:
+    with scratch() as folder:
         try:
             with tarfile.open(path) as archive:
-                _extract(archive, Path(scratch))
+                _extract(archive, folder)
         except (tarfile.TarError, EOFError, OSError):
             raise InputError(f"{path}: not a tar of a run; make one with `testbed export`") from None
-        found = sorted(Path(scratch).glob(f"**/{RUN}"))
+        found = sorted(folder.glob(f"**/{RUN}"))
         if not found:
             raise InputError(f"{path}: holds no run: no {RUN} in it")
         yield found[0].parent

@@ -19,6 +19,7 @@ from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
 from testbed.lab.lab import Lab, open_lab
+from testbed.nodes import process
 from testbed.records.round import Cpu, Noise, PacketSizesMeta, Round, checked
 from testbed.records.store import now
 from testbed.workloads import TOOLS
@@ -74,15 +75,24 @@ def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, ra
     )
 
 
-def try_state(state: ResolvedState) -> None:
-    """Bring the state's lab up once and take it down. MissingCapability when this machine refuses it."""
+def try_state(state: ResolvedState, collectors: Sequence[Collector] = ()) -> None:
+    """Bring the state's lab up once and take it down. MissingCapability when this machine refuses it.
+
+    What the state needs of the machine is tried as well, and so are the `collectors`.
+    """
     cores = os.cpu_count() or 1
     for node, cpus in state.cpus.items():
         if max(cpus) >= cores:
             raise MissingCapability(f"cpus: {node} asks for CPU {max(cpus)}, this machine has {cores}")
+    process.require()
     TOOLS[state.workload.tool].require(state.workload)
-    with open_lab(state.topology):
-        pass
+    with open_lab(state.topology) as lab:
+        evidence = _Evidence(collectors)
+        evidence.start(lab)
+        evidence.measuring()
+        evidence.stop()
+    if evidence.broken:
+        raise MissingCapability("; ".join(evidence.broken))
 
 
 @dataclass
@@ -90,7 +100,8 @@ class _Evidence:
     """The collectors of one round. One that fails makes the round invalid; the others go on."""
 
     collectors: Sequence[Collector]
-    reasons: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)  # what each that failed says
+    reasons: list[str] = field(default_factory=list)  # what the others say against the round
     fields: dict[str, Any] = field(default_factory=dict)
     _once: threading.Lock = field(default_factory=threading.Lock)
 
@@ -114,7 +125,7 @@ class _Evidence:
         try:
             return step(*args)
         except (TestbedError, OSError) as error:
-            self.reasons.append(f"{collector.name}: {error}")
+            self.broken.append(f"{collector.name}: {error}")
             return None
 
 
@@ -150,6 +161,7 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
     sizes = fields.get("packet_sizes_meta")
     return [
         *reasons,
+        *evidence.broken,
         *evidence.reasons,
         *unseen_above(sizes, limits),
         *_too_noisy(fields.get("noise"), limits),

@@ -68,7 +68,7 @@ class Remote:
         return Capabilities(found["values"], found["why"])
 
     def try_state(self, state: ResolvedState) -> None:
-        self._ask("try_state", 20, state=[state.name, state.as_record()])
+        self._ask("try_state", 60, state=[state.name, state.as_record()])
 
     def measure(self, task: Task) -> Round:
         options = task.state.workload

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import psutil
 from msgspec import structs
 
+from testbed.available import congestion_control
 from testbed.errors import InputError, TestbedError
 from testbed.lab.lab import Lab
 from testbed.records.round import ProcessUse, Workload
@@ -110,6 +111,8 @@ def require(wanted: Wanted) -> None:
     with ExitStack() as stack:
         for tool, options in wanted:
             tool.version()
+            if options.tcp_congestion:
+                congestion_control(options.tcp_congestion)
             stack.enter_context(tool.needs(options))
 
 

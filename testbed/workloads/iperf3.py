@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from testbed import available
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.round import Workload
@@ -22,6 +25,17 @@ from testbed.workloads.iperf3_result import read
 from testbed.workloads.tool import Options
 from testbed.workloads.words import Congestion, DeviceName
 from testbed.yamlfile import mistake
+
+_LENGTH = 128 << 10  # bytes of a write over TCP, where none are asked for (DEFAULT_TCP_BLKSIZE)
+# What the worker and this module call beside what the binding does.
+_FUNCTIONS = (
+    "iperf_get_iperf_version",
+    "iperf_on_test_start",
+    "iperf_parse_arguments",
+    "iperf_run_client",
+    "iperf_run_server",
+    "iperf_strerror",
+)
 
 
 class Iperf3Options(Options):
@@ -61,6 +75,10 @@ class Iperf3Options(Options):
     )
     server_args: list[str] = Field(default_factory=list, description="further options of the server")
 
+    @property
+    def tcp_congestion(self) -> str | None:
+        return None if self.udp else self.congestion
+
     @model_validator(mode="after")
     def _consistent(self) -> Iperf3Options:
         for name in ("duration", "omit"):
@@ -88,7 +106,7 @@ def client_options(options: Iperf3Options, address: str) -> list[str]:
         "--pacing-timer": options.pacing_timer,
         "--fq-rate": options.fq_rate,
         "-w": options.window,
-        "-C": None if options.udp else options.congestion,
+        "-C": options.tcp_congestion,
         "-M": options.mss,
         "--bind-dev": options.bind_device,
         "-S": options.tos,
@@ -113,15 +131,10 @@ def server_options(options: Iperf3Options) -> list[str]:
 
 
 def version() -> str:
-    """libiperf's version. MissingCapability where it is not installed."""
+    """libiperf's version. MissingCapability where it does not load."""
     if not _binding_folder():
         raise MissingCapability("iperf3: its Python binding is not installed (pip install iperf3)")
-    try:
-        library = ctypes.CDLL(iperf3_worker.LIBRARY)
-    except OSError:
-        raise MissingCapability(
-            f"iperf3: its library {iperf3_worker.LIBRARY} is not installed (apt install libiperf0)"
-        ) from None
+    library = available.library(iperf3_worker.LIBRARY, _FUNCTIONS, "apt-get install libiperf0")
     library.iperf_get_iperf_version.restype = ctypes.c_char_p
     return str(library.iperf_get_iperf_version().decode())
 
@@ -133,7 +146,7 @@ def flow(lab: Lab, options: Iperf3Options, address: str) -> Flow:
         tool="iperf3",
         client_argv=["iperf3", *client],
         server_argv=["iperf3", *server],
-        congestion=None if options.udp else options.congestion,
+        congestion=options.tcp_congestion,
     )
     return Flow(
         options=options,
@@ -144,6 +157,14 @@ def flow(lab: Lab, options: Iperf3Options, address: str) -> Flow:
         read=read,
         suffix="json",
     )
+
+
+def needs(options: Iperf3Options) -> AbstractContextManager[None]:
+    """Where libiperf puts a stream's buffer: a file, in the folder that iperf_new_stream() chooses."""
+    names = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    folder = next((name for name in names if name is not None), "/tmp")
+    available.writable(Path(folder or "/"), options.length or _LENGTH, "iperf3: the buffers of its streams")
+    return nullcontext()
 
 
 def _worker(options: list[str]) -> list[str]:
@@ -157,4 +178,4 @@ def _binding_folder() -> str:
     return str(Path(found.origin).parents[1]) if found and found.origin else ""
 
 
-TOOL = FlowTool(name="iperf3", options=Iperf3Options, version=version, flow=flow)
+TOOL = FlowTool(name="iperf3", options=Iperf3Options, version=version, flow=flow, needs=needs)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from testbed.available import output_of
 from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.round import Workload
@@ -20,7 +23,7 @@ from testbed.workloads.words import Congestion
 from testbed.yamlfile import mistake
 
 CLIENT, SERVER = "kperf-client", "kperf-server"
-HOW_TO_GET = (
+_HOW_TO_GET = (
     "build kperf from source (no distribution has it), and put its programs client and server "
     f"into PATH as {CLIENT} and {SERVER}"
 )
@@ -46,6 +49,10 @@ class KperfOptions(Options):
     )
     congestion: Congestion | None = Field("cubic", description="congestion control (--tcp-cc)")
     args: list[str] = Field(default_factory=list, description="further options of the client")
+
+    @property
+    def tcp_congestion(self) -> str | None:
+        return self.congestion
 
     @model_validator(mode="after")
     def _consistent(self) -> KperfOptions:
@@ -77,16 +84,19 @@ def client_options(options: KperfOptions, source: str, target: str) -> list[str]
     return [*given, *(name for name, wanted in flags.items() if wanted), *options.args]
 
 
-def missing_programs() -> list[str]:
-    """kperf's programs that are not in PATH."""
-    return [program for program in (CLIENT, SERVER) if shutil.which(program) is None]
-
-
 def version() -> str:
-    """kperf has no version. MissingCapability where its programs are not in PATH."""
-    if missing := missing_programs():
-        raise MissingCapability(f"kperf: {' and '.join(missing)} not in PATH ({HOW_TO_GET})")
+    """kperf has no version. MissingCapability where its programs are not in PATH, or do not run."""
+    missing = [program for program in (CLIENT, SERVER) if shutil.which(program) is None]
+    if missing:
+        raise MissingCapability(f"kperf: {' and '.join(missing)} not in PATH ({_HOW_TO_GET})")
+    _try_programs(os.environ.get("PATH", ""))
     return "unversioned"
+
+
+@cache
+def _try_programs(path: str) -> None:
+    for program in (CLIENT, SERVER):
+        output_of([program, "--help"], _HOW_TO_GET)
 
 
 def flow(lab: Lab, options: KperfOptions, address: str) -> Flow:

@@ -72,6 +72,10 @@ class NetperfOptions(Options):
         return self
 
     @property
+    def tcp_congestion(self) -> str | None:
+        return self.congestion if self.test.startswith("TCP") and not self.classic else None
+
+    @property
     def classic(self) -> bool:
         """Whether the test is one of netperf's old ones, which print columns and know fewer options."""
         return self.test == "TCP_SENDFILE"
@@ -112,8 +116,8 @@ def _test_options(options: NetperfOptions) -> list[str]:
         words += ["-r", f"{options.request},{options.response}"]
     if options.burst:
         words += ["-b", f"{options.burst}"]
-    if options.congestion and options.test.startswith("TCP"):
-        words += ["-K", f"{options.congestion},{options.congestion}"]
+    if options.tcp_congestion:
+        words += ["-K", f"{options.tcp_congestion},{options.tcp_congestion}"]
     if options.nodelay:
         words += ["-D"]
     return [*words, "-k", ",".join(keys_of(options))]

@@ -6,7 +6,6 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -111,7 +110,7 @@ class Crew:
         self, node: Node, argv: Sequence[str], *, role: str, cpus: Collection[int] | None, talk: bool = False
     ) -> Member:
         """Start `argv` in `node`; with `talk` it has a stdin that `Member.tell` writes to."""
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the crew)
+        errors = os.fdopen(os.memfd_create(f"{role}-stderr"), "r+b")
         process = node.start(
             argv,
             role=role,

@@ -34,6 +34,11 @@ class Options(BaseModel):
     )
 
     @property
+    def tcp_congestion(self) -> str | None:
+        """The congestion control that a flow over TCP is to have; None for the kernel's choice."""
+        return None
+
+    @property
     def tools(self) -> frozenset[str]:
         """The names of the tools that have to be there."""
         return frozenset({self.tool})

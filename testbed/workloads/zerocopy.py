@@ -40,6 +40,10 @@ class ZerocopyOptions(Options):
     congestion: Congestion | None = Field("cubic", description="congestion control of the client")
 
     @property
+    def tcp_congestion(self) -> str | None:
+        return self.congestion
+
+    @property
     def huge_pages(self) -> int:
         """How many huge pages the sender needs."""
         return -(-self.length // zerocopy_worker.HUGE_PAGE) if self.pages == "huge" else 0

@@ -1,7 +1,6 @@
 """Stacks and profile of a real flow, by perf."""
 
 import os
-import shutil
 import socket
 import threading
 import time
@@ -9,7 +8,6 @@ import time
 import pytest
 
 from testbed.errors import MissingCapability
-from testbed.evidence import perf
 from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
 from testbed.evidence.packet_stacks import PacketStacks
@@ -24,7 +22,7 @@ PAIR = f"""nodes:
 """
 
 
-@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+@pytest.mark.requires("perf")
 def test_stacks_of_large_packets_lead_through_tcp():
     stacks = PacketStacks("size > 30000")
     try:
@@ -64,7 +62,9 @@ def read_to_end(receiver):
             pass
 
 
-def test_without_perf_the_capability_is_named(monkeypatch):
-    monkeypatch.setattr(perf.shutil, "which", lambda program: None)
-    with pytest.raises(MissingCapability, match="perf is not installed: apt-get install linux-perf"):
+def test_without_perf_the_capability_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        MissingCapability, match=r"perf: not installed, or not in PATH \(apt-get install linux-perf\)"
+    ):
         collectors_for(CollectSpec(collector="none", profile=True))

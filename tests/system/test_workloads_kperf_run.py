@@ -10,6 +10,11 @@ from testbed.errors import MissingCapability
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.kperf import CLIENT, SERVER
 
+HELPS = """
+import sys
+if "--help" in sys.argv:
+    sys.exit(0)
+"""
 SERVES = """
 import socket, sys
 port = int(sys.argv[sys.argv.index("--port") + 1])
@@ -33,7 +38,7 @@ for section in ("Source", "Target"):
 def programs(tmp_path, monkeypatch):
     for name, code in ((SERVER, SERVES), (CLIENT, ORCHESTRATES)):
         program = tmp_path / name
-        program.write_text(f"#!{sys.executable}\n{code}")
+        program.write_text(f"#!{sys.executable}\n{HELPS}{code}")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin")
 

@@ -29,25 +29,7 @@ def test_a_name_that_nobody_can_find_is_missing_and_said_to_be_unknown():
 
 def test_a_program_that_is_not_installed_names_its_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert probing.find(["bpftrace"]).why == {"bpftrace": "not installed (Debian: bpftrace)"}
-
-
-def test_a_program_gives_the_first_version_that_it_prints(monkeypatch, tmp_path):
-    program = tmp_path / "tcpdump"
-    program.write_text("#!/bin/sh\necho tcpdump version 4.99.3 >&2\necho libpcap version 1.10.3 >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert probing.find(["tcpdump"]).values == {"tcpdump": "4.99.3"}
-
-
-def test_a_program_that_fails_is_missing(monkeypatch, tmp_path):
-    program = tmp_path / "perf"
-    program.write_text("#!/bin/sh\nexit 2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = probing.find(["perf"])
-    assert not found.has("perf")
-    assert "exit status 2" in found.why["perf"]
+    assert probing.find(["bpftrace"]).why == {"bpftrace": "not installed, or not in PATH (Debian: bpftrace)"}
 
 
 def test_every_link_kind_that_can_be_made_is_probed():

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "testbed"
 LAYERS = (
     ("__version__", "errors", "slowness", "outcome", "units", "unfinished"),
     ("yamlvalues",),
-    ("privilege", "yamlfile", "capabilities", "unit_fields", "unfinished"),
+    ("privilege", "yamlfile", "capabilities", "unit_fields", "available"),
     ("netlink", "records", "stats"),
     ("devices", "kernels"),
     ("nodes",),

@@ -50,7 +50,7 @@ def test_what_a_kernel_build_asks_for_is_set_up():
 
 def test_a_program_that_is_probed_is_named_with_the_package_that_set_up_installs():
     installed = dict(rows("vm", "13"))
-    hints = {argv[0]: package.split(",")[0] for argv, package in tools.PROGRAMS.values()}
+    hints = {argv[0]: package.split(",")[0] for argv, _, package in tools.PROGRAMS.values()}
     assert {name: hints[name] for name in hints if name in installed} == {
         name: installed[name] for name in hints if name in installed
     }
