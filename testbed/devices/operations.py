@@ -183,7 +183,7 @@ class DeleteAddress(DeviceOperation):
 
 @dataclass(frozen=True)
 class DeleteQdisc(DeviceOperation):
-    """Take the root qdisc away: the device has the kernel's default for it again."""
+    """Take the root qdisc away: the device has the kernel's default for it again. Harmless where it has."""
 
     def __str__(self) -> str:
         return f"{self.node}: qdisc del dev {self.device} root"
@@ -191,7 +191,7 @@ class DeleteQdisc(DeviceOperation):
 
 @dataclass(frozen=True)
 class SetQdisc(DeviceOperation):
-    """A new root qdisc; `options` in the kernel's units, as netlink/qdisc.py has them."""
+    """A root qdisc where there is the kernel's default; `options` in the units of netlink/qdisc.py."""
 
     kind: str
     options: Mapping[str, int]
@@ -238,7 +238,10 @@ class AddNeighbour(DeviceOperation):
 
 @dataclass(frozen=True)
 class AddRoute(Operation):
-    """A route, by the words of `ip route`. `index`: its place in the node's list; `to` None: default."""
+    """A route, by the words of `ip route`. `index`: its place in the node's list; `to` None: default.
+
+    `replace`: there may be one to the same network with other metrics.
+    """
 
     index: int
     family: int
@@ -247,9 +250,10 @@ class AddRoute(Operation):
     dev: str | None = None
     metric: int | None = None
     metrics: Mapping[str, int] = field(default_factory=dict)
+    replace: bool = False
 
     def __str__(self) -> str:
-        words = [f"{self.node}: route add {self.to or 'default'}"]
+        words = [f"{self.node}: route {'replace' if self.replace else 'add'} {self.to or 'default'}"]
         words += [f"{name} {value}" for name in ("via", "dev") if (value := getattr(self, name)) is not None]
         words += [] if self.metric is None else [f"metric {self.metric}"]
         return " ".join([*words, _words(self.metrics)]).rstrip()

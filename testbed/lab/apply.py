@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -117,7 +118,8 @@ class Execution:
             case SetQdisc(node, device, kind, options):
                 self._queue(operation, qdisc.set_root(self._index(node, device), kind, options))
             case DeleteQdisc(node, device):
-                self._queue(operation, qdisc.delete_root(self._index(node, device)))
+                self._flush(node)
+                self._delete_qdisc(operation, self._index(node, device))
             case SetSteering(node, device, queue, cpus):
                 self._flush(node)
                 with self._sysfs_told(operation):
@@ -263,7 +265,13 @@ class Execution:
             ifindex=self._index(operation.node, operation.dev) if operation.dev else None,
             metric=operation.metric,
             metrics=message.route_metrics(operation.metrics),
+            replace=operation.replace,
         )
+
+    def _delete_qdisc(self, operation: DeleteQdisc, index: int) -> None:
+        for refusal in self._nodes[operation.node].channel.send([qdisc.delete_root(index)]):
+            if refusal.errno != errno.ENOENT:  # it has the kernel's default
+                raise self._error(operation, refusal)
 
     def _sysctl(self, node: str, name: str, value: str) -> None:
         try:

@@ -2,51 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.devices import features as offloads
 from testbed.devices.links.kind import End
 from testbed.devices.settings import AT_CREATION, LINK_SETTINGS, Settings
-from testbed.lab.read_back import Held, differences
+from testbed.lab.mending import Drift
+from testbed.lab.read_back import Difference, Held
 
 
 @dataclass(frozen=True)
 class Row:
-    """One setting of one device. `asked` is None where the topology leaves it to the kernel."""
+    """One setting of one device, or of a node as a whole.
+
+    `asked` is None where the topology leaves it to the kernel; `built` is what the
+    kernel chose then, where that is known and has drifted.
+    """
 
     device: str
     setting: str
     asked: Any
     held: Any
     drift: bool
+    built: Any = None
 
 
-def compare(end: End, asked: Settings, held: Held) -> list[Row]:
-    """Every setting of a device, asked for or not; of the features only those asked for."""
-    wrong = {difference.setting.split()[0] for difference in differences(asked, held)}
+def compare(end: End, asked: Settings, held: Held, drifted: Iterable[Difference]) -> list[Row]:
+    """Every setting of a device, asked for or not; of the features those asked for and those that drifted."""
+    found = {difference.setting.split()[0]: difference for difference in drifted}
+    wrong = found.keys()
     link = asked.link_values()
-    rows = [
-        Row(str(end), name, link.get(name), held.values.get(name), name in wrong) for name in LINK_SETTINGS
-    ]
-    rows += [
-        Row(str(end), name, getattr(asked, name), held.values.get(name), name in wrong)
-        for name in AT_CREATION
-        if getattr(asked, name) is not None
-    ]
+
+    def row(name: str, requested: Any) -> Row:
+        built = found[name].asked if name in found and requested is None else None
+        return Row(str(end), name, requested, held.values.get(name), name in wrong, built)
+
+    rows = [row(name, link.get(name)) for name in LINK_SETTINGS]
+    rows += [row(name, link[name]) for name in AT_CREATION if name in link]
+    if asked.qdisc is None:
+        rows.append(row("qdisc", None))
     rows += _tuned(end, asked, held, wrong)
     addresses = [str(address) for address in asked.addresses] or None
     rows.append(
         Row(str(end), "addresses", addresses, [str(held) for held in held.addresses], "addresses" in wrong)
     )
+    rows.append(Row(str(end), "up", True, held.up, not held.up))
+    rows += [
+        Row(str(end), name, found[name].asked, found[name].held, True)
+        for name in ("carrier", "master")
+        if name in found
+    ]
     for name, on in asked.features.items():
         different = offloads.wrong(name, asked.features, held.features) is not None
         rows.append(Row(str(end), name, on, on != different, different))
+    for difference in drifted:
+        feature = difference.setting.removeprefix("features ")
+        if feature != difference.setting and feature.split()[0] not in asked.features:
+            rows.append(Row(str(end), feature, None, difference.held, True, difference.asked))
     return rows
 
 
-def _tuned(end: End, asked: Settings, held: Held, wrong: set[str]) -> Iterator[Row]:
+def node_rows(drift: Drift) -> Iterator[Row]:
+    """What drifted in nodes as a whole, what was added to them, and the devices that are gone."""
+    for end in drift.gone:
+        yield Row(str(end), "device", "there", "gone", True)
+    for node, lacking in drift.lacking.items():
+        for key, text in lacking.items():
+            yield Row(node, " ".join(str(part) for part in key), "as stated", text, True)
+    for node, added in drift.extra.items():
+        for kind, name in added:
+            yield Row(node, kind, None, f"{name} (added)", True)
+
+
+def _tuned(end: End, asked: Settings, held: Held, wrong: Collection[str]) -> Iterator[Row]:
     """Qdisc, steering and threads, where they are asked for."""
     summary = held.summary()
     if asked.qdisc is not None:
@@ -75,7 +105,9 @@ def as_text(rows: Iterable[Row]) -> str:
     for row in rows:
         device = row.device if row.device != last else ""
         last = row.device
-        lines.append((device, row.setting, _word(row.asked), _word(row.held), "drift" if row.drift else ""))
+        drift = "drift" if row.drift else ""
+        drift += f" (was {_word(row.built)})" if row.built is not None else ""
+        lines.append((device, row.setting, _word(row.asked), _word(row.held), drift))
     widths = [max(len(line[column]) for line in lines) for column in range(5)]
     return "\n".join(
         "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from testbed.errors import InputError, TestbedError
+from testbed.lab.baseline import Baseline
 from testbed.nodes.borrowed import Borrowed
 from testbed.topology.names import lab_name
 from testbed.topology.spec import Topology
@@ -35,6 +36,9 @@ class Journal(BaseModel):
     )
     stated: Topology = Field(description="what the file said")
     topology: Topology = Field(description="the same with what `testbed set` changed since")
+    built: dict[str, Baseline] = Field(
+        default_factory=dict, description="`node:device` -> what the kernel chose where the file says nothing"
+    )
 
     def write(self) -> None:
         """Atomically, so that a reader sees the old or the new one."""

@@ -12,17 +12,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from testbed.devices.features import PATTERNS
-from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
 from testbed.devices.operations import Operation, Pump
 from testbed.devices.settings import Settings
 from testbed.errors import InputError, TestbedError
 from testbed.lab.apply import Execution
-from testbed.lab.drift import Row, compare
-from testbed.lab.read_back import Difference, Held, differences, read_counters, read_held
+from testbed.lab.baseline import Baseline, Baselines, baselines, renewed
+from testbed.lab.drift import Row, compare, node_rows
+from testbed.lab.mending import Drift, find_drift, has_carrier, plan_mending
+from testbed.lab.read_back import Held, differences, read_counters, read_held
 from testbed.lab.read_back_node import node_differences
 from testbed.lab.snapshot import Moved, Snapshot
-from testbed.lab.transaction import Transaction, setting_error
+from testbed.lab.transaction import PASSES, Transaction, setting_error
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
@@ -92,8 +93,16 @@ class Lab:
     name: str | None
     nodes: dict[str, Node]
 
-    def __init__(self, topology: Topology, nodes: dict[str, NamespaceNode], name: str | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        nodes: dict[str, NamespaceNode],
+        name: str | None = None,
+        built: Baselines | None = None,
+    ) -> None:
+        """`built`: what the kernel held of each device when the lab was built, where that is known."""
         self.name = name
+        self.built = dict(built or {})
         self.topology = topology
         self._namespaces = nodes
         self.nodes = nodes  # type: ignore[assignment]  # dict is invariant, and the lab alone adds to it
@@ -144,6 +153,7 @@ class Lab:
         transaction = Transaction(self.topology, after, touched, sysctls, self._snapshot, self._carry_out)
         followed = transaction.carry_out()
         self.topology = after
+        self.built = renewed(self.built, touched, after, transaction.last.devices)
         return followed
 
     def restart_pumps(self) -> bool:
@@ -162,18 +172,25 @@ class Lab:
         return bool(gone)
 
     def held(self) -> dict[str, dict[str, Any]]:
-        """`node:device` -> what the kernel holds, under its own names."""
-        return {str(end): state.summary() for end, state in self.states().items()}
+        """`node:device` -> what the kernel holds, under its own names; without the devices that are gone."""
+        return {str(end): state.summary() for end, state in self._read(self.topology.placed()).items()}
 
     def states(self) -> dict[End, Held]:
         """The same for reckoning with: limits, and every feature with what is fixed."""
         return self._held(self.topology.placed())
 
     def compared(self) -> list[Row]:
-        """Asked beside held, setting by setting."""
+        """Asked beside held, setting by setting, and of the nodes what drifted."""
         placed = self.topology.placed()
-        held = self._held(placed)
-        return [row for end in placed for row in compare(end, placed[end].config, held[end])]
+        held = self._read(placed)
+        drift = self.drift(held)
+        rows = [
+            row
+            for end in placed
+            if end in held
+            for row in compare(end, placed[end].config, held[end], drift.devices.get(end, []))
+        ]
+        return [*rows, *node_rows(drift)]
 
     def namespace(self, node: str) -> int:
         """A descriptor of the namespace of `node`, open as long as the lab."""
@@ -210,7 +227,9 @@ class Lab:
         waiting = dict(placed)
         while True:
             held = self._held(waiting, every_feature=False)
-            reasons = {end: _not_ready(state, carrier=_carrier(placed, end)) for end, state in held.items()}
+            reasons = {
+                end: _not_ready(state, carrier=has_carrier(placed, end)) for end, state in held.items()
+            }
             waiting = {end: placed[end] for end, reason in reasons.items() if reason}
             self._compare({end: state for end, state in held.items() if end not in waiting})
             if not waiting:
@@ -225,11 +244,37 @@ class Lab:
         """Read `ends` back. InputError for the first setting that the kernel holds otherwise."""
         self._compare(self._held(ends, every_feature=False))
 
-    def drift(self) -> dict[End, list[Difference]]:
-        """The devices that hold something else than asked: somebody changed them behind our back."""
-        placed = self.topology.placed()
-        found = {end: differences(placed[end].config, held) for end, held in self._held(placed).items()}
-        return {end: different for end, different in found.items() if different}
+    def drift(self, held: Mapping[End, Held] | None = None) -> Drift:
+        """What somebody changed behind our back, of all that bringing the lab up is responsible for."""
+        held = self._read(self.topology.placed()) if held is None else held
+        return find_drift(self.topology, self._namespaces, held, self.built)
+
+    def mend(self) -> bool:
+        """Make good what drifted, and whether anything had. TestbedError for what only a rebuild mends."""
+        remedy = "`testbed up --rebuild` makes the lab again"
+        mended = self.restart_pumps()
+        try:
+            for _ in range(PASSES):
+                held = self._read(self.topology.placed())
+                drift = self.drift(held)
+                if reason := drift.rebuild():
+                    raise TestbedError(f"{reason}, or take it away")
+                if not drift:
+                    break
+                mended = True
+                operations = plan_mending(self.topology, drift, held, self.built)
+                self._carry_out(self.topology, Snapshot(held, {}, {}), operations)
+            if mended:
+                self.wait_ready()
+                for line in self.drift().lines():
+                    raise TestbedError(f"{line}, and setting it again did not mend it")
+        except TestbedError as error:
+            raise type(error)(f"{error}; {remedy}") from None
+        return mended
+
+    def baselines(self) -> dict[str, Baseline]:
+        """What the kernel holds now, for `built`."""
+        return baselines(self.states())
 
     def _compare(self, held: Mapping[End, Held]) -> None:
         placed = self.topology.placed()
@@ -251,6 +296,21 @@ class Lab:
         placed: Mapping[End, Placed] | None = None,
     ) -> dict[End, Held]:
         """What the kernel holds for `ends`, and of their features those asked for or all of them."""
+        wanted = list(ends)
+        read = self._read(wanted, every_feature=every_feature, placed=placed)
+        for end in wanted:
+            if end not in read:
+                raise TestbedError(f"{end}: the device is gone; `testbed up --rebuild` makes it again")
+        return read
+
+    def _read(
+        self,
+        ends: Iterable[End],
+        *,
+        every_feature: bool = True,
+        placed: Mapping[End, Placed] | None = None,
+    ) -> dict[End, Held]:
+        """As `_held`, without the devices that are gone."""
         placed = self.topology.placed() if placed is None else placed
         wanted: dict[str, dict[str, Settings]] = {}
         for end in ends:
@@ -259,13 +319,12 @@ class Lab:
             node: read_held(self._namespaces[node], devices, every_feature=every_feature)
             for node, devices in wanted.items()
         }
-        for node, devices in wanted.items():
-            for device in devices:
-                if device not in read[node]:
-                    raise TestbedError(
-                        f"{node}:{device}: the device is gone; `testbed up --rebuild` makes it again"
-                    )
-        return {End(node, device): read[node][device] for node in wanted for device in wanted[node]}
+        return {
+            End(node, device): read[node][device]
+            for node in wanted
+            for device in wanted[node]
+            if device in read[node]
+        }
 
     def _execution(self, topology: Topology, nodes: Iterable[str]) -> Execution:
         execution = Execution(topology, self._namespaces, NamespaceNode.make)
@@ -321,12 +380,6 @@ def _kernel_features() -> list[str]:
             features.close()
     finally:
         os.close(namespace)
-
-
-def _carrier(placed: Mapping[End, Placed], end: End) -> bool:
-    """Whether the link that makes `end` gets its carrier by itself."""
-    stated = placed[placed[end].stated_by]
-    return KINDS[stated.kind].carrier(stated.config)
 
 
 def _not_ready(held: Held, *, carrier: bool) -> str:

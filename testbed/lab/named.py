@@ -88,7 +88,7 @@ def attached(name: str, *, change: bool = False) -> Iterator[Lab]:
         return
     with locked(name), _attached(name) as lab:
         yield lab
-        _journal(name).model_copy(update={"topology": lab.topology}).write()
+        _journal(name).model_copy(update={"topology": lab.topology, "built": lab.built}).write()
 
 
 def labs() -> list[NamedLab]:
@@ -120,8 +120,9 @@ def _build(topology: Topology, operations: list[Operation], name: str, source: s
         return made
 
     try:
-        build(topology, [*operations, *marks], make).close()
-        _journal(name).model_copy(update={"status": "up"}).write()
+        with build(topology, [*operations, *marks], make) as lab:
+            built = lab.baselines()
+        _journal(name).model_copy(update={"status": "up", "built": built}).write()
     except BaseException:
         _remove(_existing(name))
         raise
@@ -149,13 +150,12 @@ def _change(journal: Journal, topology: Topology, source: str) -> Done:
             "`testbed up --rebuild` does that"
         )
     with _attached(journal.name, keep=True) as lab:
-        restarted = lab.restart_pumps()
-        drifted = {str(end): lab.topology.placed()[end].config for end in lab.drift()}
-        lab.change(drifted | found.settings, found.sysctls)
-        lab.verify(topology.placed())
-        now = {"stated": topology, "topology": lab.topology, "source": source}
+        mended = lab.mend()
+        if found:
+            lab.change(found.settings, found.sysctls)
+        now = {"stated": topology, "topology": lab.topology, "built": lab.built, "source": source}
     journal.model_copy(update=now).write()
-    return "changed" if found or drifted or restarted else "unchanged"
+    return "changed" if found or mended else "unchanged"
 
 
 @contextmanager
@@ -175,7 +175,7 @@ def _attached(name: str, *, keep: bool = False) -> Iterator[Lab]:
                 raise TestbedError(f"lab '{name}': its namespace {namespace} is gone; `testbed down {name}`")
             keeper = Keeper(name, partial(_record, name, node)) if keep else None
             nodes[node] = NamespaceNode(node, descriptor, keeper)
-        yield Lab(journal.topology, nodes, name)
+        yield Lab(journal.topology, nodes, name, journal.built)
     finally:
         for made in nodes.values():
             made.close()

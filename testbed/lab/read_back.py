@@ -27,6 +27,7 @@ class Held:
     values: Mapping[str, int | str | None]
     addresses: tuple[message.Address, ...]
     tentative: bool
+    master: int | None = None  # the ifindex of the device that it is a port of
     features: Mapping[str, Feature] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
 
@@ -189,6 +190,7 @@ def _held(
         values=values,
         addresses=tuple(address.address for address in addresses),
         tentative=any(address.tentative for address in addresses),
+        master=link.u32(message.IFLA_MASTER),
         features=features,
         tuned=tuned,
     )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from ipaddress import ip_address
 
+from testbed.errors import InputError
 from testbed.netlink import message
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.sysctls import read_sysctl
 from testbed.topology.spec import NodeSpec, Route
 from testbed.yamlfile import Key
+
+# The modules of tunnels make one in every namespace.
+FALLBACK_DEVICES = {
+    *("tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "sit0"),
+    *("ip6tnl0", "ip6gre0", "ip6_vti0"),
+}
 
 
 def node_differences(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key, str]]:
@@ -22,9 +30,36 @@ def node_differences(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key
     yield from _neighbours(node, asked, indexes)
 
 
+def extras(node: NamespaceNode, asked: NodeSpec, devices: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What somebody added to a node by hand: devices beside `devices`, routes, permanent neighbours.
+
+    What it is (`device`, `route`, `neighbour`), and which. Not what the kernel or a routing daemon makes.
+    """
+    links = [message.decode_link(body) for body in node.channel.dump(message.list_links())]
+    indexes = {link.name: link.ifindex for link in links}
+    for name in indexes.keys() - {*devices, "lo"} - FALLBACK_DEVICES:
+        yield "device", name
+    names = {index: name for name, index in indexes.items()}
+    for body in node.channel.dump(message.list_routes()):
+        held = message.decode_route(body)
+        ours = any(_same_way(route, held, indexes) for route in asked.routes)
+        if held.table == message.RT_TABLE_MAIN and held.by_hand and not ours:
+            via = f" via {held.via}" if held.via else ""
+            device = f" dev {names[held.ifindex]}" if held.ifindex in names else ""
+            yield "route", f"{held.to}{via}{device}"
+    stated = {(indexes.get(neighbour.dev), neighbour.to.packed) for neighbour in asked.neighbours}
+    for body in node.channel.dump(message.list_neighbours()):
+        entry = message.decode_neighbour(body)
+        if entry.permanent and entry.address and (entry.ifindex, entry.address) not in stated:
+            yield "neighbour", f"{ip_address(entry.address)} dev {names.get(entry.ifindex, entry.ifindex)}"
+
+
 def _sysctls(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key, str]]:
     for name, value in asked.sysctls.items():
-        held = node.call(read_sysctl, name)
+        try:
+            held = node.call(read_sysctl, name)
+        except InputError:  # gone with IPv6 on its device
+            held = "none"
         if held != " ".join(str(value).split()):
             yield ("sysctls", name), f"asked {name} {value}, the kernel holds {held}"
 

@@ -131,10 +131,9 @@ def _device_back(end: End, was: Held, now: Held) -> Iterator[Operation]:
 def _traffic_back(end: End, was: Held, now: Held) -> Iterator[Operation]:
     kind, root = str(was.values["qdisc"]), was.tuned.get("qdisc")
     if kind != now.values["qdisc"] or root != now.tuned.get("qdisc"):
-        if kind in KERNEL_OPTIONS:
+        yield DeleteQdisc(*end)
+        if kind in KERNEL_OPTIONS:  # others are the kernel's own default: pfifo_fast, mq
             yield SetQdisc(*end, kind, root.options if root else {})
-        else:  # the kernel's own default: pfifo_fast, mq
-            yield DeleteQdisc(*end)
     for name, queue in (("rps_cpus", "rx"), ("xps_cpus", "tx")):
         queues = was.tuned.get(name)
         if queues and queues != now.tuned[name] and all(cpus == queues[0] for cpus in queues):

@@ -25,13 +25,18 @@ from testbed.yamlfile import Key
 Sysctls = Mapping[str, Mapping[str, int | str]]
 Read = Callable[[Topology, Iterable[tuple[str, str]]], Snapshot]
 Do = Callable[[Topology, Snapshot, Iterable[Operation]], None]
+# Setting one thing back can move another: a route's MTU rises with its device's.
+PASSES = 2
 
 
 class Transaction:
     """From the topology `before` to `after` by `changes` of devices and of sysctls (node -> name -> value).
 
-    `read` takes a snapshot of the lab, `do` carries operations out.
+    `read` takes a snapshot of the lab, `do` carries operations out; `last` is the
+    snapshot after the change.
     """
+
+    last: Snapshot
 
     def __init__(
         self,
@@ -56,7 +61,8 @@ class Transaction:
         try:
             self._do(self._after, first, self._operations(first))
             self._mend(first)
-            return self._judge(first, self._read(self._after))
+            self.last = self._read(self._after)
+            return self._judge(first, self.last)
         except BaseException as error:
             left = self._take_back(first)
             if left and isinstance(error, TestbedError):
@@ -159,12 +165,13 @@ class Transaction:
 
     def _take_back(self, first: Snapshot) -> str:
         """Put everything back, each step though another was refused. What is not as it was, in words."""
-        now = self._read(self._after)
-        for operation in way_back(self._before, first, now):
-            try:
-                self._do(self._before, now, [operation])
-            except TestbedError:
-                continue  # seen below
+        for _ in range(PASSES):
+            now = self._read(self._after)
+            for operation in way_back(self._before, first, now):
+                try:
+                    self._do(self._before, now, [operation])
+                except TestbedError:
+                    continue  # seen below
         restored = self._read(self._after)
         left = [str(move) for move in (*moved(first, restored), *moved_features(first, restored))]
         left += [

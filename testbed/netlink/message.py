@@ -44,7 +44,7 @@ IFA_F_NODAD, IFA_F_TENTATIVE, IFA_F_PERMANENT = 0x02, 0x40, 0x80
 
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_METRICS, RTA_MULTIPATH = 1, 4, 5, 6, 8, 9
 RTAX = {"mtu": 2, "advmss": 8, "initcwnd": 11}
-RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
+RT_TABLE_MAIN, RTPROT_BOOT, RTPROT_STATIC, RTN_UNICAST = 254, 3, 4, 1
 RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
 
 # Settings that are one 32-bit attribute of a link, by the kernel's names. The
@@ -128,7 +128,10 @@ class HeldAddress(NamedTuple):
 
 
 class HeldRoute(NamedTuple):
-    """A decoded RTM_NEWROUTE. A default route is to the network of prefix length 0."""
+    """A decoded RTM_NEWROUTE. A default route is to the network of prefix length 0.
+
+    `by_hand`: made by `ip route` or the testbed, not by the kernel or a routing daemon.
+    """
 
     table: int
     to: IPv4Network | IPv6Network
@@ -136,6 +139,7 @@ class HeldRoute(NamedTuple):
     ifindex: int | None
     metric: int
     metrics: dict[str, int]
+    by_hand: bool
 
 
 class HeldNeighbour(NamedTuple):
@@ -144,6 +148,7 @@ class HeldNeighbour(NamedTuple):
     ifindex: int
     address: bytes
     mac: str
+    permanent: bool
 
 
 def new_link(body: bytes, info: bytes) -> Request:
@@ -233,6 +238,7 @@ def add_route(
     ifindex: int | None = None,
     metric: int | None = None,
     metrics: bytes = b"",
+    replace: bool = False,
 ) -> Request:
     """A unicast route of the main table. `to` None: the default route; `metrics`: RTAX attributes."""
     scope = RT_SCOPE_UNIVERSE if via is not None or family == 6 else RT_SCOPE_LINK
@@ -249,7 +255,8 @@ def add_route(
         parts.append(u32(RTA_PRIORITY, metric))
     if metrics:
         parts.append(nested(RTA_METRICS, metrics))
-    return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, b"".join(parts))
+    flags = NLM_F_CREATE | (NLM_F_REPLACE if replace else NLM_F_EXCL)
+    return Request(RTM_NEWROUTE, flags, b"".join(parts))
 
 
 def route_metrics(values: Mapping[str, int]) -> bytes:
@@ -308,7 +315,7 @@ def decode_address(body: bytes) -> HeldAddress:
 
 
 def decode_route(body: bytes) -> HeldRoute:
-    family, prefix, _, _, table, _, _, _, _ = _ROUTE.unpack_from(body)
+    family, prefix, _, _, table, protocol, _, _, _ = _ROUTE.unpack_from(body)
     held = dict(attributes(body, _ROUTE.size))
     zero = bytes(4 if family == socket.AF_INET else 16)
     values = dict(attributes(held.get(RTA_METRICS, b"")))
@@ -320,6 +327,7 @@ def decode_route(body: bytes) -> HeldRoute:
         ifindex=None if index is None else int(_U32.unpack(index)[0]),
         metric=0 if metric is None else int(_U32.unpack(metric)[0]),
         metrics={name: int(_U32.unpack(values[n])[0]) for name, n in RTAX.items() if n in values},
+        by_hand=protocol in (RTPROT_BOOT, RTPROT_STATIC),
     )
 
 
@@ -328,9 +336,10 @@ def list_neighbours() -> Request:
 
 
 def decode_neighbour(body: bytes) -> HeldNeighbour:
-    _, ifindex, _, _, _ = _NEIGHBOUR.unpack_from(body)
+    _, ifindex, state, _, _ = _NEIGHBOUR.unpack_from(body)
     held = dict(attributes(body, _NEIGHBOUR.size))
-    return HeldNeighbour(ifindex, held.get(NDA_DST, b""), held.get(NDA_LLADDR, b"").hex(":"))
+    mac = held.get(NDA_LLADDR, b"").hex(":")
+    return HeldNeighbour(ifindex, held.get(NDA_DST, b""), mac, bool(state & NUD_PERMANENT))
 
 
 def decode_stats(raw: bytes) -> tuple[int, ...]:

@@ -55,13 +55,16 @@ class HeldQdisc(NamedTuple):
 
 
 def set_root(ifindex: int, kind: str, options: Options) -> Request:
-    """Give a device a new root qdisc, whatever it had; an option that is not given is the kernel's own."""
+    """Give a device that has the kernel's default another root qdisc.
+
+    An option that is not given is the kernel's own. Recent kernels refuse to make one
+    of the kind that is there.
+    """
     head = _TCMSG.pack(0, ifindex, 0, TC_H_ROOT, 0)
     body = head + text_attribute(TCA_KIND, kind)
     encoded = _encode(kind, options)
     if encoded:
         body += attribute(TCA_OPTIONS, encoded)
-    # All three: a qdisc of the same kind is replaced too, and not only changed.
     return Request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_EXCL, body)
 
 

@@ -19,6 +19,7 @@ The rules, each with its reason:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from testbed.devices.links import KINDS
@@ -28,6 +29,7 @@ from testbed.devices.operations import (
     AddNeighbour,
     AddRoute,
     CreateLink,
+    DeleteQdisc,
     MakeNode,
     Operation,
     Reference,
@@ -84,6 +86,8 @@ def plan_change(topology: Topology, changes: Mapping[End, Settings]) -> list[Ope
             *_limits(end, placed[end].config.changed_values(change)),
             *(_threaded(end, change) if change.threaded is False else ()),
             *_features(end, change),
+            # The kernel changes a qdisc of the same kind, and keeps what is not given, instead of making one.
+            *([DeleteQdisc(*end)] if change.qdisc is not None else ()),
             *_traffic(end, change),
             *(_threaded(end, change) if change.threaded else ()),
         ]
@@ -99,7 +103,7 @@ def plan_nodes(topology: Topology, keys: Mapping[str, Collection[Key]]) -> list[
     everything: list[tuple[Key, Operation]] = [
         *((("sysctls", operation.name), operation) for operation in sysctls),
         *((("neighbours", operation.index), operation) for operation in _neighbours(topology)),
-        *((("routes", operation.index), operation) for operation in _routes(topology)),
+        *((("routes", route.index), replace(route, replace=True)) for route in _routes(topology)),
     ]
     return [operation for key, operation in everything if key in keys.get(operation.node, ())]
 

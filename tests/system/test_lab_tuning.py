@@ -73,6 +73,16 @@ def test_a_token_bucket_is_held_and_holds_traffic_back():
         assert held["qdisc_options"]["rate"] == 10**10 / 8
         assert held["qdisc_options"]["limit"] == 1 << 20
         assert abs(held["qdisc_options"]["burst"] - (64 << 10)) < 200
+        for rate in (5, 20):
+            up.set(
+                {
+                    "client:veth0": {
+                        "qdisc": {"kind": "tbf", "rate": f"{rate}gbit", "burst": "64kb", "limit": "1mb"}
+                    }
+                }
+            )
+            assert up.held()["client:veth0"]["qdisc_options"]["rate"] == rate * 10**9 / 8
+        up.set({"client:veth0": {"qdisc": "noqueue"}})
         up.set({"client:veth0": {"qdisc": "noqueue"}})
         assert up.held()["client:veth0"]["qdisc"] == "noqueue"
 
