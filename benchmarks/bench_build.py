@@ -202,6 +202,7 @@ def batch(options: list[str], commands: list[str]) -> None:
 
 def timed_pyroute2() -> dict[str, float]:
     from pyroute2 import NetNS, netns
+    from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
 
     names = [f"{NAME}-{i}" for i in range(NODES)]
     start = time.perf_counter()
@@ -215,7 +216,7 @@ def timed_pyroute2() -> dict[str, float]:
         space.link("set", index=index, gso_max_size=LIMIT, gro_max_size=LIMIT)
         for address in addresses(network, number):
             plain, _, prefix = address.partition("/")
-            flags = {"flags": message.IFA_F_NODAD} if ":" in plain else {}
+            flags = {"flags": IFA_F_NODAD} if ":" in plain else {}
             space.addr("add", index=index, address=plain, prefixlen=int(prefix), **flags)
         space.link("set", index=index, state="up")
     seconds = time.perf_counter() - start
@@ -233,10 +234,8 @@ def wait_until_gone() -> None:
     takes its end of a pair along after all others have lost theirs.
     """
     stays, goes = NamespaceNode.make("stays"), NamespaceNode.make("goes")
-    other = message.link_body("v", 3, {}, namespace=goes.namespace)
-    stays.channel.send(
-        [message.new_link(message.link_body("v", 2, {}), message.link_info("veth", peer=other))]
-    )
+    far = message.LinkEnd("v", 3, namespace=goes.namespace)
+    stays.channel.send([message.new_link(message.LinkEnd("v", 2), "veth", peer=far)])
     goes.close()
     while len(stays.channel.dump(message.list_links())) > 1:
         time.sleep(0.0005)

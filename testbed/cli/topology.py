@@ -35,7 +35,7 @@ def check(topology: Topology, json: Json = False) -> None:
     """Check a topology file. The first mistake ends it, with file and line, and exit status 2."""
     import json as json_
 
-    from testbed.lab.lab import check_features
+    from testbed.lab.known_features import check_features
     from testbed.topology.loading import find_topology, load_topology
 
     path = find_topology(topology)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.evidence.inet_diag import TcpSocket, TcpSockets
 from testbed.evidence.sampling import Sampler
 from testbed.lab.lab import Lab
-from testbed.records.round import Tcp, TcpSample
+from testbed.netlink.inet_diag import TcpSocket, TcpSockets
+from testbed.records.round import Tcp, TcpSample, Tuple
 
 _SAMPLED = frozenset(TcpSample.__struct_fields__)
 _Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port
@@ -60,8 +60,7 @@ class TcpState:
         at = round(time.monotonic() - self._began, 3)
         found = self._search() if search else self._look_again()
         for node, one in found:
-            ends = one.tuple
-            flow = node, ends.source, ends.source_port, ends.destination, ends.destination_port
+            flow = node, one.source, one.source_port, one.destination, one.destination_port
             self._last[flow] = one
             self._samples.setdefault(flow, []).append(sample(at, one))
 
@@ -87,7 +86,13 @@ def sent(one: TcpSocket) -> int:
 def record(node: str, last: TcpSocket, samples: list[TcpSample]) -> Tcp:
     """The record's fields from a socket of `node`."""
     known = {name: value for name, value in last.info.items() if name in Tcp.__struct_fields__}
-    return Tcp(node=node, tuple=last.tuple, congestion=last.congestion, samples=samples, **known)
+    ends = Tuple(
+        source=last.source,
+        source_port=last.source_port,
+        destination=last.destination,
+        destination_port=last.destination_port,
+    )
+    return Tcp(node=node, tuple=ends, congestion=last.congestion, samples=samples, **known)
 
 
 def sample(at: float, found: TcpSocket) -> TcpSample:

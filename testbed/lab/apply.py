@@ -36,13 +36,12 @@ from testbed.devices.operations import (
     SetUp,
     TakeDevice,
 )
+from testbed.devices.tun import attach_tap
 from testbed.errors import InputError, TestbedError
 from testbed.lab.refusals import explain
-from testbed.netlink import message, qdisc
+from testbed.netlink import message, qdisc, routing
 from testbed.netlink.channel import Refusal
-from testbed.netlink.linkdata import link_data
-from testbed.netlink.message import Request
-from testbed.netlink.tun import attach_tap
+from testbed.netlink.request import Request
 from testbed.nodes import pump
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.sysctls import write_sysctl
@@ -110,11 +109,11 @@ class Execution:
                 self._queue(operation, message.delete_address(self._index(node, device), address))
             case AddForwarding(node, device, mac, destination):
                 index = self._index(node, device)
-                self._queue(operation, message.add_forwarding(index, mac, destination))
+                self._queue(operation, routing.add_forwarding(index, mac, destination))
             case AddRoute():
                 self._queue(operation, self._route(operation))
             case AddNeighbour(node, device, _, address, lladdr):
-                self._queue(operation, message.add_neighbour(self._index(node, device), address, lladdr))
+                self._queue(operation, routing.add_neighbour(self._index(node, device), address, lladdr))
             case SetQdisc(node, device, kind, options):
                 self._queue(operation, qdisc.set_root(self._index(node, device), kind, options))
             case DeleteQdisc(node, device):
@@ -174,15 +173,13 @@ class Execution:
         if operation.link:
             values["link"] = self._index(node, operation.link.device)
         index = self._new_index(node, operation.device)
-        body = message.link_body(operation.device, index, values)
         data = {name: self._resolve(node, value) for name, value in operation.info.items()}
         other = None
         if peer:
             namespace = self._nodes[peer.node].namespace if peer.node != node else None
             peer_index = self._new_index(peer.node, peer.device, other=index)
-            other = message.link_body(peer.device, peer_index, peer.values, namespace=namespace)
-        info = message.link_info(operation.kind, link_data(operation.kind, data), other)
-        return message.new_link(body, info)
+            other = message.LinkEnd(peer.device, peer_index, peer.values, namespace)
+        return message.new_link(message.LinkEnd(operation.device, index, values), operation.kind, data, other)
 
     def _pump(self, operation: Pump) -> None:
         """Open both TAPs, each in its node, and hand them to a pump in the far one."""
@@ -258,13 +255,13 @@ class Execution:
         return {name: self._resolve(node, value) for name, value in values.items()}
 
     def _route(self, operation: AddRoute) -> Request:
-        return message.add_route(
+        return routing.add_route(
             operation.family,
             operation.to,
             via=operation.via,
             ifindex=self._index(operation.node, operation.dev) if operation.dev else None,
             metric=operation.metric,
-            metrics=message.route_metrics(operation.metrics),
+            metrics=operation.metrics,
             replace=operation.replace,
         )
 
@@ -329,5 +326,5 @@ def _carries_settings(operation: CreateLink) -> bool:
 
 
 def _link(node: NamespaceNode, device: str) -> message.Link | None:
-    links = (message.decode_link(body) for body in node.channel.dump(message.list_links()))
+    links = map(message.Link, node.channel.dump(message.list_links()))
     return next((link for link in links if link.name == device), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from testbed.devices.features import PATTERNS
 from testbed.devices.links.kind import End
 from testbed.devices.operations import Operation, Pump
 from testbed.devices.settings import Settings
@@ -19,13 +17,12 @@ from testbed.errors import InputError, TestbedError
 from testbed.lab.apply import Execution
 from testbed.lab.baseline import Baseline, Baselines, baselines, renewed
 from testbed.lab.drift import Row, compare, node_rows
+from testbed.lab.known_features import check_features
 from testbed.lab.mending import Drift, find_drift, has_carrier, plan_mending
 from testbed.lab.read_back import Held, differences, read_counters, read_held
 from testbed.lab.read_back_node import node_differences
 from testbed.lab.snapshot import Moved, Snapshot
 from testbed.lab.transaction import PASSES, Transaction, setting_error
-from testbed.netlink.ethtool import Features
-from testbed.netlink.namespaces import own_namespace
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
 from testbed.nodes.sysctls import read_sysctl
@@ -354,32 +351,6 @@ class Lab:
         for node, devices in indexes.items():
             execution.know(node, devices)
         execution.do(operations)
-
-
-def check_features(topology: Topology) -> None:
-    """InputError for a feature that this kernel does not know, with the nearest one that it does."""
-    asked = {name for placed in topology.placed().values() for name in placed.config.features}
-    if not asked:
-        return
-    known = {*_kernel_features(), *PATTERNS}
-    for end, placed in topology.placed().items():
-        for name in placed.config.features:
-            if name not in known:
-                where = topology.where(end, "features")
-                raise InputError(f"{where}: no feature '{name}'{did_you_mean(name, sorted(known))}")
-
-
-def _kernel_features() -> list[str]:
-    """The features that this kernel knows; asking needs no device of a lab."""
-    namespace = own_namespace()
-    try:
-        features = Features(namespace)
-        try:
-            return list(features.get("lo"))
-        finally:
-            features.close()
-    finally:
-        os.close(namespace)
 
 
 def _not_ready(held: Held, *, carrier: bool) -> str:

@@ -245,12 +245,12 @@ def _mark_of(namespace: str) -> Mark | None:
     try:
         channel = Channel(descriptor)
         try:
-            links = [message.decode_link(body) for body in channel.dump(message.list_links())]
+            links = [message.Link(data) for data in channel.dump(message.list_links())]
         finally:
             channel.close()
     finally:
         os.close(descriptor)
-    alias = next((link.text(message.IFLA_IFALIAS) for link in links if link.name == "lo"), None) or ""
+    alias = next((link.get_attr("IFLA_IFALIAS") for link in links if link.name == "lo"), None) or ""
     program, _, rest = alias.partition(":")
     lab, _, node = rest.partition(":")
     return (lab, node) if program == "testbed" and lab and node else None

@@ -14,8 +14,6 @@ from testbed.netlink.qdisc import HeldQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
 from testbed.records.round import Counters
 
-IF_OPER_UNKNOWN, IF_OPER_UP = 0, 6
-
 
 @dataclass(frozen=True)
 class Held:
@@ -62,10 +60,9 @@ def read_held(
     `asked`, and there only what those settings ask for (every feature, if so
     wanted): they cost more than all the rest.
     """
-    links = [message.decode_link(body) for body in node.channel.dump(message.list_links())]
-    addresses: dict[int, list[message.HeldAddress]] = {}
-    for body in node.channel.dump(message.list_addresses()):
-        address = message.decode_address(body)
+    links = [message.Link(data) for data in node.channel.dump(message.list_links())]
+    addresses: dict[int, list[message.ActualAddress]] = {}
+    for address in map(message.decode_address, node.channel.dump(message.list_addresses())):
         addresses.setdefault(address.ifindex, []).append(address)
     wanted = asked or {}
     qdiscs = _qdiscs(node) if any(settings.qdisc for settings in wanted.values()) else {}
@@ -86,17 +83,15 @@ def read_held(
 def read_counters(node: NamespaceNode) -> dict[str, Counters]:
     """The absolute counters of every device of `node`."""
     counters = {}
-    for body in node.channel.dump(message.list_links(stats=True)):
-        link = message.decode_link(body)
-        stats = message.decode_stats(link.attributes[message.IFLA_STATS64])
-        rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped, tx_dropped = stats
+    for link in map(message.Link, node.channel.dump(message.list_links(stats=True))):
+        stats = link.get_attr("IFLA_STATS64")
         counters[link.name] = Counters(
-            rx_packets=rx_packets,
-            rx_bytes=rx_bytes,
-            tx_packets=tx_packets,
-            tx_bytes=tx_bytes,
-            drops=rx_dropped + tx_dropped,
-            errors=rx_errors + tx_errors,
+            rx_packets=stats["rx_packets"],
+            rx_bytes=stats["rx_bytes"],
+            tx_packets=stats["tx_packets"],
+            tx_bytes=stats["tx_bytes"],
+            drops=stats["rx_dropped"] + stats["tx_dropped"],
+            errors=stats["rx_errors"] + stats["tx_errors"],
         )
     return counters
 
@@ -128,7 +123,7 @@ def _plain(item: tuple[str, Any]) -> tuple[str, Any]:
 
 
 def _qdiscs(node: NamespaceNode) -> dict[int, HeldQdisc]:
-    roots = (decode_root(body) for body in node.channel.dump(list_qdiscs()))
+    roots = map(decode_root, node.channel.dump(list_qdiscs()))
     return {root.ifindex: root for root in roots if root}
 
 
@@ -172,25 +167,23 @@ def _qdisc_differences(asked: Any, held: HeldQdisc | None) -> list[Difference]:
 
 def _held(
     link: message.Link,
-    addresses: list[message.HeldAddress],
+    addresses: list[message.ActualAddress],
     features: Mapping[str, Feature],
     tuned: Mapping[str, Any],
 ) -> Held:
     values: dict[str, int | str | None] = {
-        name: link.u32(number) for name, number in message.LINK_U32_REPORTED.items()
+        name: link.get_attr(attribute) for name, attribute in message.LINK_U32_REPORTED.items()
     }
-    mac = link.attributes.get(message.IFLA_ADDRESS, b"")
-    values |= {"mac": mac.hex(":"), "qdisc": link.text(message.IFLA_QDISC)}
-    operstate = link.attributes.get(message.IFLA_OPERSTATE, b"\0")[0]
-    carrier = link.attributes.get(message.IFLA_CARRIER, b"\1")[0] == 1
+    values |= {"mac": link.get_attr("IFLA_ADDRESS", ""), "qdisc": link.get_attr("IFLA_QDISC")}
+    operational = link.get_attr("IFLA_OPERSTATE", "UNKNOWN") in {"UNKNOWN", "UP"}
     return Held(
         ifindex=link.ifindex,
-        up=bool(link.flags & message.IFF_UP),
-        carrier=carrier and operstate in {IF_OPER_UNKNOWN, IF_OPER_UP},
+        up=link.up,
+        carrier=operational and link.get_attr("IFLA_CARRIER", 1) == 1,
         values=values,
         addresses=tuple(address.address for address in addresses),
         tentative=any(address.tentative for address in addresses),
-        master=link.u32(message.IFLA_MASTER),
+        master=link.get_attr("IFLA_MASTER"),
         features=features,
         tuned=tuned,
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from ipaddress import ip_address
 
 from testbed.errors import InputError
-from testbed.netlink import message
+from testbed.netlink import message, routing
+from testbed.netlink.lacking import RT_TABLE_MAIN
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.sysctls import read_sysctl
 from testbed.topology.spec import NodeSpec, Route
@@ -24,7 +24,7 @@ def node_differences(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key
     yield from _sysctls(node, asked)
     if not (asked.routes or asked.neighbours):
         return
-    links = (message.decode_link(body) for body in node.channel.dump(message.list_links()))
+    links = map(message.Link, node.channel.dump(message.list_links()))
     indexes = {link.name: link.ifindex for link in links}
     yield from _routes(node, asked, indexes)
     yield from _neighbours(node, asked, indexes)
@@ -35,23 +35,21 @@ def extras(node: NamespaceNode, asked: NodeSpec, devices: Collection[str]) -> It
 
     What it is (`device`, `route`, `neighbour`), and which. Not what the kernel or a routing daemon makes.
     """
-    links = [message.decode_link(body) for body in node.channel.dump(message.list_links())]
+    links = [message.Link(data) for data in node.channel.dump(message.list_links())]
     indexes = {link.name: link.ifindex for link in links}
     for name in indexes.keys() - {*devices, "lo"} - FALLBACK_DEVICES:
         yield "device", name
     names = {index: name for name, index in indexes.items()}
-    for body in node.channel.dump(message.list_routes()):
-        held = message.decode_route(body)
+    for held in map(routing.decode_route, node.channel.dump(routing.list_routes())):
         ours = any(_same_way(route, held, indexes) for route in asked.routes)
-        if held.table == message.RT_TABLE_MAIN and held.by_hand and not ours:
+        if held.table == RT_TABLE_MAIN and held.by_hand and not ours:
             via = f" via {held.via}" if held.via else ""
             device = f" dev {names[held.ifindex]}" if held.ifindex in names else ""
             yield "route", f"{held.to}{via}{device}"
-    stated = {(indexes.get(neighbour.dev), neighbour.to.packed) for neighbour in asked.neighbours}
-    for body in node.channel.dump(message.list_neighbours()):
-        entry = message.decode_neighbour(body)
+    stated = {(indexes.get(neighbour.dev), str(neighbour.to)) for neighbour in asked.neighbours}
+    for entry in map(routing.decode_neighbour, node.channel.dump(routing.list_neighbours())):
         if entry.permanent and entry.address and (entry.ifindex, entry.address) not in stated:
-            yield "neighbour", f"{ip_address(entry.address)} dev {names.get(entry.ifindex, entry.ifindex)}"
+            yield "neighbour", f"{entry.address} dev {names.get(entry.ifindex, entry.ifindex)}"
 
 
 def _sysctls(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key, str]]:
@@ -65,8 +63,8 @@ def _sysctls(node: NamespaceNode, asked: NodeSpec) -> Iterator[tuple[Key, str]]:
 
 
 def _routes(node: NamespaceNode, asked: NodeSpec, indexes: dict[str, int]) -> Iterator[tuple[Key, str]]:
-    held = [message.decode_route(body) for body in node.channel.dump(message.list_routes())]
-    main = [route for route in held if route.table == message.RT_TABLE_MAIN]
+    held = map(routing.decode_route, node.channel.dump(routing.list_routes()))
+    main = [route for route in held if route.table == RT_TABLE_MAIN]
     for position, route in enumerate(asked.routes):
         candidates = [other for other in main if _same_way(route, other, indexes)]
         if not candidates:
@@ -79,7 +77,7 @@ def _routes(node: NamespaceNode, asked: NodeSpec, indexes: dict[str, int]) -> It
             )
 
 
-def _same_way(asked: Route, held: message.HeldRoute, indexes: dict[str, int]) -> bool:
+def _same_way(asked: Route, held: routing.Route, indexes: dict[str, int]) -> bool:
     default = asked.to == "default"
     same_to = held.to.prefixlen == 0 and held.to.version == asked.family if default else held.to == asked.to
     same_metric = asked.metric is None or held.metric == asked.metric
@@ -92,10 +90,10 @@ def _neighbours(node: NamespaceNode, asked: NodeSpec, indexes: dict[str, int]) -
         return
     held = {
         (neighbour.ifindex, neighbour.address): neighbour.mac
-        for neighbour in map(message.decode_neighbour, node.channel.dump(message.list_neighbours()))
+        for neighbour in map(routing.decode_neighbour, node.channel.dump(routing.list_neighbours()))
     }
     for position, neighbour in enumerate(asked.neighbours):
-        mac = held.get((indexes[neighbour.dev], neighbour.to.packed), "none")
+        mac = held.get((indexes[neighbour.dev], str(neighbour.to)), "none")
         if mac != neighbour.lladdr:
             yield (
                 ("neighbours", position),

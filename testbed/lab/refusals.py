@@ -12,7 +12,7 @@ from testbed.devices.operations import CreateLink, Operation, SetQdisc
 from testbed.devices.qdisc import KERNEL_OPTIONS
 from testbed.errors import InputError, MissingCapability, TestbedError
 from testbed.netlink.channel import Refusal
-from testbed.netlink.message import IFLA_MAX_MTU, IFLA_TSO_MAX_SIZE, Link
+from testbed.netlink.message import Link
 from testbed.topology.spec import Topology
 
 GSO_MAX_SIZE = 8 * 65535  # include/linux/netdevice.h
@@ -51,8 +51,8 @@ def explain(
 def _setting_error(
     topology: Topology, end: End, where: str, name: str, value: Any, refusal: Refusal, held: Link | None
 ) -> TestbedError:
-    largest_mtu = held.u32(IFLA_MAX_MTU) if held else None
-    largest_tso = held.u32(IFLA_TSO_MAX_SIZE) if held else None
+    largest_mtu = held.get_attr("IFLA_MAX_MTU") if held else None
+    largest_tso = held.get_attr("IFLA_TSO_MAX_SIZE") if held else None
     if name == "mtu" and largest_mtu and value > largest_mtu:
         kind = topology.placed()[end].kind
         return MissingCapability(

@@ -1,1 +1,3 @@
-"""Netlink: namespaces and sockets inside them, batched requests, features, the kernel's own error text."""
+"""Netlink: pyroute2's messages on sockets kept inside namespaces. Only this folder imports pyroute2."""
+
+from testbed.netlink import parts as parts  # before the first import of a part of pyroute2

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import NamedTuple
 
-from testbed.errors import TestbedError
-from testbed.netlink.message import NLM_F_ACK, Request, attributes
-from testbed.netlink.namespaces import entered
-from testbed.slowness import scaled
+from pyroute2.netlink import (
+    NETLINK_EXT_ACK,
+    NETLINK_ROUTE,
+    NLM_F_ACK,
+    NLM_F_DUMP_INTR,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+    SOL_NETLINK,
+    nlmsgerr,
+)
 
-NETLINK_ROUTE, NETLINK_GENERIC = 0, 16
-NLMSG_ERROR, NLMSG_DONE = 2, 3
-NLM_F_MULTI, NLM_F_CAPPED, NLM_F_ACK_TLVS, NLM_F_DUMP_INTR = 0x2, 0x100, 0x200, 0x10
-NLMSGERR_ATTR_MSG = 1
-SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
+from testbed.errors import TestbedError
+from testbed.netlink.namespaces import entered
+from testbed.netlink.remembered import MESSAGE_HEADER, Answer
+from testbed.netlink.request import Request
+from testbed.slowness import scaled
 
 # Few enough that an error for every message of a batch fits the receive buffer.
 BATCH_MESSAGES = 100
 BATCH_BYTES = 64 * 1024
 TIMEOUT_S = scaled(10.0)
-
-_HEADER = struct.Struct("=IHHII")
 
 
 class Refusal(NamedTuple):
@@ -45,8 +49,8 @@ class Channel:
     def __init__(self, namespace: int, protocol: int = NETLINK_ROUTE) -> None:
         with entered(namespace):
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        # And not NETLINK_CAP_ACK: pyroute2 loses the kernel's text behind a request that was cut off.
         self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
-        self._socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         self._socket.settimeout(TIMEOUT_S)
         self._sequence = 0
         self._lock = Lock()  # evidence reads from a thread of its own
@@ -72,67 +76,62 @@ class Channel:
 
     def _exchange(self, batch: Sequence[Request]) -> list[Refusal]:
         """One send. Only the last request asks for an ack: an error is reported without asking."""
-        first = self._sequence + 1
-        self._sequence += len(batch)
-        last = self._sequence
-        data = b"".join(
-            request.encode(first + index, NLM_F_ACK if first + index == last else 0)
-            for index, request in enumerate(batch)
-        )
-        self._socket.send(data)
+        first, last = self._sequence + 1, self._sequence + len(batch)
+        self._socket.send(b"".join(map(self._framed, batch, [0] * (len(batch) - 1) + [NLM_F_ACK])))
         refusals = []
         while True:
-            for kind, flags, sequence, body in _messages(self._receive()):
+            for kind, _, sequence, data in _messages(self._receive()):
                 if kind != NLMSG_ERROR or not first <= sequence <= last:
                     continue
-                code = -struct.unpack_from("=i", body)[0]
-                if code:
-                    refusals.append(Refusal(sequence - first, code, _text(flags, body)))
+                if refusal := _refusal(data, sequence - first):
+                    refusals.append(refusal)
                 if sequence == last:
                     return refusals
 
     def ask(self, request: Request) -> bytes | Refusal:
-        """The body of the one answer to `request`, or the kernel's no."""
+        """The one answer to `request` (empty where an ack is all), or the kernel's no."""
         with self._lock:
             return self._ask(request)
 
     def _ask(self, request: Request) -> bytes | Refusal:
-        self._sequence += 1
-        self._socket.send(request.encode(self._sequence, NLM_F_ACK))
+        self._socket.send(self._framed(request, NLM_F_ACK))
         answer = b""
         while True:
-            for kind, flags, sequence, body in _messages(self._receive()):
+            for kind, _, sequence, data in _messages(self._receive()):
                 if sequence != self._sequence:
                     continue
                 if kind == NLMSG_ERROR:
-                    code = -struct.unpack_from("=i", body)[0]
-                    return Refusal(0, code, _text(flags, body)) if code else answer
-                answer = body
+                    return _refusal(data) or answer
+                answer = data
 
     def dump(self, request: Request) -> list[bytes]:
-        """The bodies of every answer to a dump, read again when it changed while being read."""
+        """Every answer to a dump, a whole message each; read again when it changed while being read."""
         while True:
             with self._lock:
-                bodies, interrupted = self._dump(request)
+                answers, interrupted = self._dump(request)
             if not interrupted:
-                return bodies
+                return answers
 
     def _dump(self, request: Request) -> tuple[list[bytes], bool]:
-        self._sequence += 1
-        self._socket.send(request.encode(self._sequence))
-        bodies: list[bytes] = []
+        self._socket.send(self._framed(request))
+        answers: list[bytes] = []
         interrupted = False
         while True:
-            for kind, flags, sequence, body in _messages(self._receive()):
+            for kind, flags, sequence, data in _messages(self._receive()):
                 if sequence != self._sequence:
                     continue
                 interrupted |= bool(flags & NLM_F_DUMP_INTR)
                 if kind == NLMSG_DONE:
-                    return bodies, interrupted
+                    return answers, interrupted
                 if kind == NLMSG_ERROR:
-                    code = -struct.unpack_from("=i", body)[0]
-                    raise TestbedError(f"cannot read from the kernel: {Refusal(0, code, _text(flags, body))}")
-                bodies.append(body)
+                    raise TestbedError(f"cannot read from the kernel: {_refusal(data)}")
+                answers.append(data)
+
+    def _framed(self, request: Request, flags: int = 0) -> bytes:
+        """With its header, and the next sequence number in it."""
+        self._sequence += 1
+        size, flags = MESSAGE_HEADER.size + len(request.body), NLM_F_REQUEST | request.flags | flags
+        return MESSAGE_HEADER.pack(size, request.type, flags, self._sequence, 0) + request.body
 
     def _receive(self) -> bytes:
         try:
@@ -149,23 +148,23 @@ def _batches(requests: Sequence[Request]) -> Iterator[tuple[int, Sequence[Reques
         if index > start and (index - start == BATCH_MESSAGES or size + len(request.body) > BATCH_BYTES):
             yield start, requests[start:index]
             start, size = index, 0
-        size += len(request.body) + 16
+        size += len(request.body) + MESSAGE_HEADER.size
     if start < len(requests):
         yield start, requests[start:]
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Type, flags and sequence number of each message, and all of it."""
     offset = 0
-    while offset + 16 <= len(data):
-        length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
-        yield kind, flags, sequence, data[offset + 16 : offset + length]
+    while offset + MESSAGE_HEADER.size <= len(data):
+        length, kind, flags, sequence, _ = MESSAGE_HEADER.unpack_from(data, offset)
+        yield kind, flags, sequence, data[offset : offset + length]
         offset += (length + 3) & ~3
 
 
-def _text(flags: int, body: bytes) -> str:
-    """The extended ack's message: attributes behind the error code and the request (capped to its header)."""
-    if not flags & NLM_F_ACK_TLVS:
-        return ""
-    request = 16 if flags & NLM_F_CAPPED else struct.unpack_from("=I", body, 4)[0]
-    found = dict(attributes(body, 4 + ((request + 3) & ~3)))
-    return found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode(errors="replace")
+def _refusal(data: bytes, position: int = 0) -> Refusal | None:
+    """What an NLMSG_ERROR says; None for an ack."""
+    answer = Answer(nlmsgerr, data)
+    if not answer["error"]:
+        return None
+    return Refusal(position, -answer["error"], answer.get_attr("NLMSGERR_ATTR_MSG", ""))

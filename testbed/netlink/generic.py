@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping
+from typing import Any
+
+from pyroute2.netlink import CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NETLINK_GENERIC, ctrlmsg, genlmsg
 
 from testbed.netlink.channel import Channel, Refusal
-from testbed.netlink.message import Request, attributes, text_attribute
+from testbed.netlink.request import decoded, request
 
-# include/uapi/linux/genetlink.h
-GENL_ID_CTRL, CTRL_CMD_GETFAMILY = 0x10, 3
-CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 1, 2
-
-_HEADER = struct.Struct("=BBxx")
 _VERSION = 1
 
 
-def ask_family(channel: Channel, family: str, command: int, body: bytes) -> bytes | Refusal:
-    """The answer to a command with the attributes `body`, or the kernel's no, to the family's name too.
+def open_generic(namespace: int) -> Channel:
+    """A channel for `ask_family`, in the namespace of a descriptor."""
+    return Channel(namespace, NETLINK_GENERIC)
 
-    channel: of NETLINK_GENERIC.
-    """
-    named = text_attribute(CTRL_ATTR_FAMILY_NAME, family)
-    known = channel.ask(Request(GENL_ID_CTRL, 0, _HEADER.pack(CTRL_CMD_GETFAMILY, _VERSION) + named))
+
+def ask_family(
+    channel: Channel, family: str, kind: type[genlmsg], command: int, attributes: Mapping[str, Any]
+) -> bytes | Refusal:
+    """The answer to a command, a message of `kind`, or the kernel's no, to the family's name too."""
+    question = _message(ctrlmsg, CTRL_CMD_GETFAMILY, {"CTRL_ATTR_FAMILY_NAME": family})
+    known = channel.ask(request(question, GENL_ID_CTRL))
     if isinstance(known, Refusal):
         return known
-    (number,) = struct.unpack("=H", dict(attributes(known, _HEADER.size))[CTRL_ATTR_FAMILY_ID])
-    return channel.ask(Request(number, 0, _HEADER.pack(command, _VERSION) + body))
+    number = decoded(ctrlmsg, known).get_attr("CTRL_ATTR_FAMILY_ID")
+    return channel.ask(request(_message(kind, command, attributes), number))
+
+
+def _message(kind: type[genlmsg], command: int, attributes: Mapping[str, Any]) -> genlmsg:
+    message = kind()
+    message["cmd"], message["version"] = command, _VERSION
+    message["attrs"] = list(attributes.items())
+    return message

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from testbed.devices.settings import LINK_SETTINGS
 from testbed.errors import InputError, TestbedError
-from testbed.netlink import message
+from testbed.netlink import message, routing
 from testbed.netlink.channel import Channel
 from testbed.netlink.ethtool import Features
 from testbed.netlink.namespaces import own_namespace
+from testbed.netlink.request import Request
 from testbed.yamlfile import did_you_mean
 
 RESTORED = [name for name in LINK_SETTINGS if name in message.LINK_U32]
@@ -43,10 +43,10 @@ def take(name: str, namespace: int, record: Callable[[Borrowed], None]) -> int:
             raise InputError("this machine's default route goes over it; it is not taken")
         borrowed = Borrowed(
             name,
-            {key: value for key in RESTORED if (value := link.u32(message.LINK_U32[key])) is not None},
+            {key: value for key in RESTORED if (value := link.get_attr(message.LINK_U32[key])) is not None},
             {key: state.active for key, state in features.get(name).items() if not state.fixed},
             tuple(_addresses(channel, link.ifindex)),
-            bool(link.flags & message.IFF_UP),
+            link.up,
         )
         record(borrowed)
         _send(channel, name, "take it from this machine", message.move_link(name, namespace))
@@ -80,13 +80,13 @@ def give_back(borrowed: Borrowed, namespace: int) -> None:
         os.close(home)
 
 
-def _send(channel: Channel, name: str, what: str, *requests: message.Request) -> None:
+def _send(channel: Channel, name: str, what: str, *requests: Request) -> None:
     for refusal in channel.send(requests):
         raise TestbedError(f"{name}: cannot {what} ({refusal})")
 
 
 def _find(channel: Channel, name: str) -> message.Link:
-    links = [message.decode_link(body) for body in channel.dump(message.list_links())]
+    links = [message.Link(data) for data in channel.dump(message.list_links())]
     for link in links:
         if link.name == name:
             return link
@@ -96,30 +96,12 @@ def _find(channel: Channel, name: str) -> message.Link:
 
 def _addresses(channel: Channel, ifindex: int) -> Iterator[message.Address]:
     """Its addresses, without the link-local ones that the kernel makes by itself."""
-    for body in channel.dump(message.list_addresses()):
-        held = message.decode_address(body)
+    for held in map(message.decode_address, channel.dump(message.list_addresses())):
         if held.ifindex == ifindex and not held.address.is_link_local:
             yield held.address
 
 
 def _of_default_routes(channel: Channel) -> set[int]:
     """The interface indexes of the default routes, IPv4 and IPv6, those with several next hops too."""
-    found: set[int] = set()
-    for body in channel.dump(message.list_routes()):
-        _, prefix = struct.unpack_from("=BB", body)
-        attributes = dict(message.attributes(body, message.ROUTE_HEADER))
-        if prefix:
-            continue
-        if message.RTA_OIF in attributes:
-            found.add(*struct.unpack("=I", attributes[message.RTA_OIF]))
-        found.update(_next_hops(attributes.get(message.RTA_MULTIPATH, b"")))
-    return found
-
-
-def _next_hops(data: bytes) -> Iterator[int]:
-    """Interface indexes of an RTA_MULTIPATH: struct rtnexthop (length, flags, hops, ifindex) in a row."""
-    offset = 0
-    while offset + 8 <= len(data):
-        length, _, _, ifindex = struct.unpack_from("=HBBi", data, offset)
-        yield ifindex
-        offset += max(8, (length + 3) & ~3)
+    routes = map(routing.decode_route, channel.dump(routing.list_routes()))
+    return {index for route in routes if route.to.prefixlen == 0 for index in route.ifindexes}

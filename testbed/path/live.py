@@ -31,11 +31,13 @@ def forecast(lab: Lab, source: str, target: str, version: int, traits: Traits) -
 
 def way_through(lab: Lab, source: str, target: str, version: int) -> list[Step]:
     """The steps from `source` to `target`, by the routes that the kernel holds."""
-    names = {(end.node, state.ifindex): end.device for end, state in lab.states().items()}
+    names: dict[tuple[str, int | None], str] = {
+        (end.node, state.ifindex): end.device for end, state in lab.states().items()
+    }
 
     def route(node: str, address: IPAddress) -> Way:
         found = lab.nodes[node].call(route_to, str(address))
-        return Way(names.get((node, found.ifindex), "lo"), found.gateway or address, found.mtu)
+        return Way(names.get((node, found.ifindex), "lo"), found.via or address, found.metrics.get("mtu"))
 
     return walk(lab.topology, source, ip_address(lab.address(target, version)), route)
 

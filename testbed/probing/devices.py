@@ -13,22 +13,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from testbed.capabilities import Found
+from testbed.devices.tun import make_tap
 from testbed.errors import MissingCapability
 from testbed.netlink.channel import Channel
-from testbed.netlink.linkdata import link_data
-from testbed.netlink.message import (
-    IFLA_TSO_MAX_SIZE,
-    Request,
-    decode_link,
-    link_body,
-    link_info,
-    list_links,
-    new_link,
-    set_link,
-)
+from testbed.netlink.message import Link, LinkEnd, list_links, new_link, set_link
 from testbed.netlink.namespaces import entered, new_namespace
 from testbed.netlink.qdisc import set_root
-from testbed.netlink.tun import make_tap
+from testbed.netlink.request import Request
 
 T = TypeVar("T")
 _MTUS = (68, 2**31 - 1)
@@ -101,8 +92,8 @@ def _takes_mtu(channel: Channel, device: str, mtu: int) -> bool:
 
 
 def _tso_max_size(channel: Channel) -> int:
-    links = [decode_link(body) for body in channel.dump(list_links())]
-    return next(link.u32(IFLA_TSO_MAX_SIZE) or 0 for link in links if link.name == "tried")
+    links = map(Link, channel.dump(list_links()))
+    return next(int(link.get_attr("IFLA_TSO_MAX_SIZE", 0)) for link in links if link.name == "tried")
 
 
 def _kernel_option(name: str) -> str:
@@ -112,17 +103,15 @@ def _kernel_option(name: str) -> str:
 
 
 def _pair(kind: str, name: str, index: int) -> Request:
-    peer = link_body(f"{name}-peer", index + 1, {})
-    return new_link(link_body(name, index, {}), link_info(kind, peer=peer))
+    return new_link(LinkEnd(name, index), kind, peer=LinkEnd(f"{name}-peer", index + 1))
 
 
 def _single(kind: str, above: bool, data: dict[str, Any]) -> Request:
-    body = link_body("tried", _TRIED, {"link": _LOWER} if above else {})
-    return new_link(body, link_info(kind, link_data(kind, data)))
+    return new_link(LinkEnd("tried", _TRIED, {"link": _LOWER} if above else {}), kind, data)
 
 
-def _finder(name: str, request: Request, *, above: bool = False) -> Callable[[], Found]:
-    return partial(_link, name, lambda channel: _do(channel, request), above=above)
+def _finder(name: str, request: Callable[[], Request], *, above: bool = False) -> Callable[[], Found]:
+    return partial(_link, name, lambda channel: _do(channel, request()), above=above)
 
 
 # What each kind cannot be made without.
@@ -134,7 +123,7 @@ _ALONE: dict[str, dict[str, Any]] = {
     "dummy": {},
 }
 _ABOVE: dict[str, dict[str, Any]] = {
-    "macvlan": {"IFLA_MACVLAN_MODE": 4},  # bridge
+    "macvlan": {"IFLA_MACVLAN_MODE": "bridge"},
     "ipvlan": {},
     "vlan": {"IFLA_VLAN_ID": 1},
 }
@@ -146,10 +135,10 @@ _QDISCS: dict[str, tuple[str, dict[str, int]]] = {
     "netem": ("CONFIG_NET_SCH_NETEM", {"delay": 1_000_000}),
 }
 LINK_FINDERS: dict[str, Callable[[], Found]] = {
-    **{name: _finder(name, _pair(name, "tried", _TRIED)) for name in _PAIRS},
-    **{name: _finder(name, _single(name, False, data)) for name, data in _ALONE.items()},
+    **{name: _finder(name, partial(_pair, name, "tried", _TRIED)) for name in _PAIRS},
+    **{name: _finder(name, partial(_single, name, False, data)) for name, data in _ALONE.items()},
     "tap": partial(_link, "tap", lambda channel: make_tap("tried")),
-    **{name: _finder(name, _single(name, True, data), above=True) for name, data in _ABOVE.items()},
+    **{name: _finder(name, partial(_single, name, True, data), above=True) for name, data in _ABOVE.items()},
 }
 QDISC_FINDERS: dict[str, Callable[[], Found]] = {
     name: partial(_qdisc, name, *how) for name, how in _QDISCS.items()

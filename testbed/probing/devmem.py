@@ -15,13 +15,11 @@ from contextlib import closing
 from pathlib import Path
 
 from testbed.capabilities import Found
-from testbed.netlink.channel import NETLINK_GENERIC, Channel, Refusal
-from testbed.netlink.generic import ask_family
-from testbed.netlink.message import u32
+from testbed.netlink.channel import Refusal
+from testbed.netlink.generic import ask_family, open_generic
+from testbed.netlink.lacking import NETDEV_CMD_BIND_TX, dmabuf
 from testbed.netlink.namespaces import own_namespace
 
-# NETDEV_CMD_BIND_TX, NETDEV_A_DMABUF_* in include/uapi/linux/netdev.h
-_BIND_TX, _DMABUF_IFINDEX, _DMABUF_FD = 15, 1, 3
 _NO_DESCRIPTOR = 0xFFFFFFFF
 
 
@@ -37,9 +35,9 @@ def _refusal(index: int) -> str:
     """The kernel's words where device `index` has no netmem TX, else nothing."""
     namespace = own_namespace()
     try:
-        with closing(Channel(namespace, NETLINK_GENERIC)) as channel:
-            device = u32(_DMABUF_IFINDEX, index) + u32(_DMABUF_FD, _NO_DESCRIPTOR)
-            answer = ask_family(channel, "netdev", _BIND_TX, device)
+        with closing(open_generic(namespace)) as channel:
+            device = {"NETDEV_A_DMABUF_IFINDEX": index, "NETDEV_A_DMABUF_FD": _NO_DESCRIPTOR}
+            answer = ask_family(channel, "netdev", dmabuf, NETDEV_CMD_BIND_TX, device)
     finally:
         os.close(namespace)
     if isinstance(answer, Refusal) and answer.errno in (errno.EOPNOTSUPP, errno.ENOENT, errno.ENODEV):

@@ -13,11 +13,11 @@ from msgspec.structs import astuple
 
 from testbed.evidence.collect import CollectSpec
 from testbed.evidence.collectors import collectors_for
-from testbed.evidence.inet_diag import TcpSockets
 from testbed.evidence.kernel_log import KernelLog
 from testbed.evidence.noise import noise, read, wait_for_quiet
 from testbed.evidence.processes import descendants, family, tasks
 from testbed.lab.lab import open_lab
+from testbed.netlink.inet_diag import TcpSockets
 
 SERVE = """
 import socket
@@ -86,15 +86,13 @@ def test_socket_is_looked_at_again_until_it_is_connected_no_more():
         try:
             ends = sender.getsockname()[1], listener.getsockname()[1]
             (known,) = [
-                found
-                for found in sockets.dump()
-                if (found.tuple.source_port, found.tuple.destination_port) == ends
+                found for found in sockets.dump() if (found.source_port, found.destination_port) == ends
             ]
             sender.sendall(bytes(1000))
             while len(receiver.recv(1000, socket.MSG_PEEK)) < 1000:
                 pass
             now = sockets.again(known)
-            assert now.tuple == known.tuple
+            assert now.identity == known.identity
             assert now.info["bytes_sent"] == known.info["bytes_sent"] + 1000
             # Closed with unread data: both ends are reset, and none is left in TIME_WAIT.
             receiver.close()

@@ -39,14 +39,13 @@ def pair(client="", server=""):
 def tripwire(namespace, observer):
     """A pair between a namespace and an observer's: the observer's end goes when the namespace does."""
     channel = Channel(namespace)
-    info = message.link_info("veth", peer=message.link_body("wire", 9, {}, namespace=observer.namespace))
-    assert channel.send([message.new_link(message.link_body("wire", 8, {}), info)]) == []
+    far = message.LinkEnd("wire", 9, namespace=observer.namespace)
+    assert channel.send([message.new_link(message.LinkEnd("wire", 8), "veth", peer=far)]) == []
     channel.close()
 
 
 def has_wire(observer):
-    bodies = observer.channel.dump(message.list_links())
-    return "wire" in [message.decode_link(body).name for body in bodies]
+    return "wire" in [message.Link(data).name for data in observer.channel.dump(message.list_links())]
 
 
 def within(seconds, condition):

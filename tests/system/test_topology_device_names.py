@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from testbed.netlink.channel import Channel
-from testbed.netlink.message import link_body, link_info, new_link
+from testbed.netlink.message import LinkEnd, new_link
 from testbed.netlink.namespaces import new_namespace
 from testbed.topology.names import device_name
 
@@ -24,8 +24,8 @@ def channel():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_good_where_the_kernel_makes_a_device_of_it(channel, name):
-    peer = link_body("peer", 1002, {})
-    refused = bool(channel.send([new_link(link_body(name, 1001, {}), link_info("veth", peer=peer))]))
+    pair = new_link(LinkEnd(name, 1001), "veth", peer=LinkEnd("peer", 1002))
+    refused = bool(channel.send([pair]))
     if refused:
         with pytest.raises(ValueError):
             device_name(name)

@@ -80,7 +80,7 @@ def test_a_tap_and_its_far_end_are_pumped_before_limits_are_set():
     ("device", "words"),
     [
         ("gnv0: {kind: geneve, id: 3, remote: fd00::2}", ["id 3", "remote6 fd00::2", "port 6081"]),
-        ("mac0: {kind: macvlan, dev: veth0, mode: private}", ["link veth0", "type macvlan", "mode 1"]),
+        ("mac0: {kind: macvlan, dev: veth0, mode: private}", ["link veth0", "type macvlan", "mode private"]),
         ("ipv0: {kind: ipvlan, dev: veth0, mode: l3}", ["link veth0", "type ipvlan", "mode 1"]),
         ("vl0: {kind: vlan, dev: veth0, id: 5, protocol: 802.1ad}", ["link veth0", "type vlan", "vlan_id 5"]),
         ("nk0: {kind: netkit, peer: server:nk0}", ["type netkit", "mode 1", "peer server:nk0"]),

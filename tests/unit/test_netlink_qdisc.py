@@ -4,7 +4,8 @@ import pytest
 from pydantic import BaseModel
 
 from testbed.devices.qdisc import Qdisc
-from testbed.netlink import message, qdisc
+from testbed.netlink import qdisc
+from testbed.netlink.remembered import MESSAGE_HEADER
 from testbed.netlink.sysfs import format_mask, parse_mask
 
 
@@ -19,8 +20,13 @@ def options(stated):
 
 def through_the_wire(stated):
     kind, asked = options(stated)
-    request = qdisc.set_root(3, kind, asked)
-    return asked, qdisc.decode_root(request.body)
+    return asked, qdisc.decode_root(answer(qdisc.set_root(3, kind, asked)))
+
+
+def answer(request):
+    """The same message as the kernel would send it."""
+    size = MESSAGE_HEADER.size + len(request.body)
+    return MESSAGE_HEADER.pack(size, request.type, 0, 1, 0) + request.body
 
 
 @pytest.mark.parametrize(
@@ -52,11 +58,10 @@ def test_units_are_those_of_tc():
 
 
 def test_a_rate_above_32_bits_has_its_own_attribute():
-    request = qdisc.set_root(3, "tbf", {"rate": 2**33, "burst": 1 << 20, "limit": 1 << 20})
-    found = dict(message.attributes(request.body, 20))
-    parts = dict(message.attributes(found[qdisc.TCA_OPTIONS]))
-    assert parts[qdisc.TCA_TBF_RATE64] == (2**33).to_bytes(8, "little")
-    assert parts[qdisc.TCA_TBF_BURST] == (1 << 20).to_bytes(4, "little")
+    """TCA_TBF_RATE64 is number 4, TCA_TBF_BURST number 6."""
+    body = qdisc.set_root(3, "tbf", {"rate": 2**33, "burst": 1 << 20, "limit": 1 << 20}).body
+    assert b"\x0c\0\x04\0" + (2**33).to_bytes(8, "little") in body
+    assert b"\x08\0\x06\0" + (1 << 20).to_bytes(4, "little") in body
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,6 @@ from testbed.devices.links.kind import Link, LinkKind
 from testbed.devices.operations import CreateLink, Operation, Reference
 from testbed.devices.settings import Settings
 
-# enum macvlan_mode in include/uapi/linux/if_link.h
-MODES = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
-
 
 class MacvlanConfig(Settings):
     kind: Literal["macvlan"]
@@ -26,7 +23,7 @@ class MacvlanConfig(Settings):
 
 def create(link: Link) -> list[Operation]:
     """The device; its settings come later, checked against the lower device's."""
-    info = {"IFLA_MACVLAN_MODE": MODES[link.config.mode]}
+    info = {"IFLA_MACVLAN_MODE": link.config.mode}
     return [CreateLink(link.node, link.name, "macvlan", info=info, link=Reference(link.config.dev))]
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from testbed.devices.links.kind import EndField, Link, LinkKind
 from testbed.devices.operations import Call, Operation, Pump
 from testbed.devices.settings import Settings
-from testbed.netlink.tun import make_tap
+from testbed.devices.tun import make_tap
 
 
 class TapConfig(Settings):
