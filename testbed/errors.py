@@ -28,8 +28,8 @@ class MissingCapability(TestbedError):
     exit_status = 3
 
 
-def printable(text: str) -> str:
-    """`text` as one line that no terminal takes for a command: what cannot be printed, as its escape."""
+def printable(text: str, keep: str = "") -> str:
+    """`text` without commands to a terminal: what cannot be printed, and is not in `keep`, as its escape."""
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return "".join(c if c in keep or c.isprintable() else ascii(c)[1:-1] for c in text)

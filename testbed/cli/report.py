@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, TestbedError, printable
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     run: Annotated[
-        str, typer.Argument(help="A run's folder, its id below results/, or `latest`.")
+        str, typer.Argument(help="A run's folder, its id below results/, an exported tar, or `latest`.")
     ] = "latest",
     format: Annotated[
         str, typer.Option(help="text, ascii, table, json, markdown, html, csv, junit or ktap.")
@@ -35,24 +35,26 @@ def report(
     Needs no root, and nothing but the run's folder. Text is printed and kept
     there as report.txt; HTML is written there as report.html.
     """
-    from testbed.records.store import find_run, results_folder
+    from testbed.records.bundle import run_folder
+    from testbed.records.store import results_folder
     from testbed.reports.output import KEPT, render
 
-    folder = find_run(run, results_folder(results))
     format = "json" if json else format
-    text = render(folder, format)
-    if output is not None:
-        _write(output, text)
-        return
-    kept = format in KEPT and _keep(folder / KEPT[format], text)
+    archive = Path(run).is_file()
+    with run_folder(run, results_folder(results)) as folder:
+        text = render(folder, format)
+        if output is not None:
+            _write(output, text)
+            return
+        kept = not archive and format in KEPT and _keep(folder / KEPT[format], text)
     if kept and format == "html":
         typer.echo(folder / KEPT[format])
     else:
-        typer.echo(text, nl=False)
+        typer.echo(printable(text, keep="\n\t"), nl=False)
 
 
 def compare(
-    run_a: Annotated[str, typer.Argument(help="The baseline: a run's folder or id.")],
+    run_a: Annotated[str, typer.Argument(help="The baseline: a run's folder or id, or an exported tar.")],
     run_b: Annotated[str, typer.Argument(help="The run to compare with it.")],
     states: Annotated[list[str] | None, typer.Option(help="Only this state; repeat for more.")] = None,
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
@@ -64,11 +66,13 @@ def compare(
     paired one measure both in one run, with --kernel.
     """
     from testbed.analysis.reading import read_report
-    from testbed.records.store import find_run, results_folder
+    from testbed.records.bundle import run_folder
+    from testbed.records.store import results_folder
     from testbed.reports.run_comparison import compare_runs, compare_text
 
     folder = results_folder(results)
-    a, b = (read_report(find_run(name, folder)) for name in (run_a, run_b))
+    with run_folder(run_a, folder) as one, run_folder(run_b, folder) as other:
+        a, b = read_report(one), read_report(other)
     for state in states or []:
         if state not in a.data.states or state not in b.data.states:
             known = ", ".join(name for name in a.data.states if name in b.data.states) or "none"
@@ -76,7 +80,8 @@ def compare(
     found = compare_runs(a, b, states or ())
     if not found.comparisons:
         raise InputError(f"compare: {run_a} and {run_b} have no state in common with valid rounds in both")
-    typer.echo(found.model_dump_json(indent=2) + "\n" if json else compare_text(found), nl=False)
+    text = found.model_dump_json(indent=2) + "\n" if json else compare_text(found)
+    typer.echo(printable(text, keep="\n\t"), nl=False)
 
 
 def export(
@@ -100,48 +105,62 @@ def export(
 def reproduce(
     run: Annotated[str, typer.Argument(help="A run's folder or id, or a tar that `testbed export` made.")],
     results: Annotated[Path | None, typer.Option(help="Where runs go (results/).")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do what it asks for without a question.")] = False,
 ) -> None:
     """Run somebody's experiment again here, and put its effects beside theirs.
 
-    Says what differs here first. Effects are judged (agrees, disagrees, cannot
-    tell), absolute figures are only shown. Exit status 0 when every effect agrees.
+    First says what the run asks this machine to do as root, and asks whether to; where
+    nobody can be asked (a CI job), --yes is needed. Then says what differs here. Effects
+    are judged (agrees, disagrees, cannot tell), absolute figures are only shown. Exit
+    status 0 when every effect agrees.
     """
-    from testbed.privilege import need_root
-    from testbed.records.bundle import unpacked
-    from testbed.records.store import find_run, results_folder
+    from testbed.records.bundle import run_folder
+    from testbed.records.store import results_folder
 
-    need_root("reproduce", "`report` and `compare` work without")
     folder = results_folder(results)
-    if Path(run).is_file():
-        with unpacked(Path(run)) as original:
-            status = _reproduce(original, folder)
-    else:
-        status = _reproduce(find_run(run, folder), folder)
-    raise typer.Exit(status)
+    with run_folder(run, folder) as original:
+        raise typer.Exit(_reproduce(original, folder, yes))
 
 
-def _reproduce(original: Path, results: Path) -> int:
+def _reproduce(original: Path, results: Path, yes: bool) -> int:
     from testbed.analysis.reading import read_report
     from testbed.cli.progress import Terminal
     from testbed.cli.run import booted_kernels, stop_on_signals
+    from testbed.privilege import need_root
     from testbed.records.store import open_run
     from testbed.reports.run_comparison import reproduced, reproduced_text
+    from testbed.running.asked_for import asked_for
     from testbed.running.runner import rebuild
     from testbed.running.session import carry_out, kernels_of
 
     stored = open_run(original)
     resolved = rebuild(stored)
-    kernels = kernels_of(resolved, booted_kernels(stored), stored.run.boots)
+    booted = booted_kernels(stored)
+    for line in asked_for(resolved, booted, stored.run.boots, results):
+        typer.echo(line, err=True)
+    need_root("reproduce", "`report` and `compare` work without")
+    _agree(yes)
+    kernels = kernels_of(resolved, booted, stored.run.boots)
     argv = ["testbed", *sys.argv[1:]]
     with stop_on_signals() as stop, Terminal() as terminal:
         ended = carry_out(
             resolved, None, kernels=kernels, results=results, argv=argv, observer=terminal, stop=stop
         )
     theirs, ours = read_report(original), read_report(ended.folder)
-    typer.echo(reproduced_text(theirs, ours), nl=False)
+    typer.echo(printable(reproduced_text(theirs, ours), keep="\n\t"), nl=False)
     typer.echo(f"run: {ended.folder} ({ended.status})", err=True)
     judged = reproduced(theirs, ours)
     return 0 if judged and all(one.judgement == "agrees" for one in judged) else 1
+
+
+def _agree(yes: bool) -> None:
+    """Go on only when the person at the terminal, or --yes, says so."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InputError("reproduce: nobody can be asked here; read what the run asks for, and give --yes")
+    if not typer.confirm("Do this here, as root?", err=True):
+        raise typer.Exit(1)
 
 
 def _write(path: Path, text: str) -> None:
@@ -153,8 +172,10 @@ def _write(path: Path, text: str) -> None:
 
 def _keep(path: Path, text: str) -> bool:
     """Keep a copy in the run's folder, where we may: somebody else's evidence may not be ours to write to."""
+    from testbed.records.store import write_own
+
     try:
-        path.write_text(text, encoding="utf-8")
+        write_own(path, text.encode())
     except OSError:
         return False
     return True

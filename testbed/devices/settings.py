@@ -22,7 +22,8 @@ from testbed.devices.qdisc import Qdisc
 from testbed.unit_fields import Bytes32
 from testbed.yamlfile import mistake
 
-Cpus = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
+Cpu = Annotated[int, Field(strict=True, ge=0, le=8191)]  # of the largest NR_CPUS that Kconfig offers
+Cpus = tuple[Cpu, ...]
 Queues = Annotated[int, Field(strict=True, ge=1, le=4096)]
 U32 = Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)]
 

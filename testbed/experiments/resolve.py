@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from pydantic import BaseModel
 
 from testbed import yamlfile
 from testbed.analysis.expect import parse, place_of
 from testbed.devices.settings import Settings
 from testbed.errors import InputError
 from testbed.experiments.parameters import filled_in, unknown
-from testbed.experiments.spec import Experiment, Variation
+from testbed.experiments.spec import Cpus, Experiment, Text, Variation, word
 from testbed.topology.assignment import GRAMMAR, parse_assignment, parse_value
+from testbed.topology.checks import check
 from testbed.topology.loading import find_topology, load_topology
 from testbed.topology.names import fits
 from testbed.topology.spec import Topology
@@ -51,15 +53,25 @@ class ResolvedState:
 
     @classmethod
     def from_record(cls, name: str, record: Mapping[str, Any]) -> ResolvedState:
-        return cls(
-            name=name,
-            topology=Topology.model_validate(record["topology"]),
-            workload=parse_options(record["workload"]),
-            cpus=dict(record["cpus"]),
-            requires=dict(record["requires"]),
-            kernel=record["kernel"],
-            settings=dict(record["settings"]),
-        )
+        """ValueError or InputError for a record that no experiment's file could have become."""
+        held = _StateRecord.model_validate(record)
+        check(held.topology)
+        options = parse_options(held.workload)
+        for node in [*sorted(options.nodes), *held.cpus]:
+            if node not in held.topology.nodes:
+                raise InputError(f"state {name}: its topology has no node '{node}'")
+        return cls(name, held.topology, options, held.cpus, held.requires, held.kernel, held.settings)
+
+
+class _StateRecord(BaseModel):
+    """What `as_record` gives: from the run of this program, or from anybody's file."""
+
+    topology: Topology
+    workload: dict[str, Any]
+    cpus: dict[str, Cpus]
+    requires: dict[str, Text]
+    kernel: str | None
+    settings: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -142,6 +154,10 @@ def load_experiment(name: str, *, overrides: Sequence[Override] = (), states: Se
     cpus) win over every state's too. `states` keeps only these.
     """
     path = find_experiment(name)
+    try:
+        word(path.stem, "an experiment")
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; its runs are called by it") from None
     document = yamlfile.load(path)
     for tree, origin in overrides if isinstance(document.value, dict) else ():
         _check_parameters(path, document.value.get("parameters") or {}, tree, origin)

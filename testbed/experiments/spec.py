@@ -10,11 +10,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from testbed.analysis.expect import parse
 from testbed.capabilities import parse_requirement
-from testbed.devices.settings import Settings
+from testbed.devices.settings import Cpu, Settings
 from testbed.evidence.collect import CollectSpec
 from testbed.topology.sysctls import Sysctls
 from testbed.unit_fields import CoreShare, Seconds, Share
 from testbed.yamlfile import mistake
+from testbed.yamlvalues import shortened
 
 
 class Model(BaseModel):
@@ -35,27 +36,28 @@ def parse_cpus(value: object) -> object:
             raise ValueError(f"expected CPUs such as 0 or 0-2,5, got {value!r}")
         return value
     cpus: set[int] = set()
-    try:
-        for part in value.split(","):
-            first, _, last = part.partition("-")
-            cpus.update(range(int(first), int(last or first) + 1))
-    except ValueError:
-        raise ValueError(f"expected CPUs such as 0 or 0-2,5, got {value!r}") from None
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
+        if not match:
+            raise ValueError(f"expected CPUs such as 0 or 0-2,5, got {shortened(value)!r}")
+        cpus.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return sorted(cpus)
 
 
-Cpus = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_cpus), Field(min_length=1)]
+Cpus = Annotated[list[Cpu], BeforeValidator(parse_cpus), Field(min_length=1)]
 Text = Annotated[str, BeforeValidator(_word)]
 
 
-def _state_name(name: str) -> str:
-    """Files below raw/ carry it."""
+def word(name: str, of: str = "a state") -> str:
+    """`name`, if a state or an experiment may be called so: files carry it. ValueError otherwise."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,99}", name):
-        raise ValueError(f"'{name}' is not a state's name: letters, digits and . _ + = , - only, at most 100")
+        raise ValueError(
+            f"'{shortened(name)}' is not {of}'s name: letters, digits and . _ + = , - only, at most 100"
+        )
     return name
 
 
-StateName = Annotated[str, AfterValidator(_state_name)]
+StateName = Annotated[str, AfterValidator(word)]
 
 
 def _pair(value: object) -> object:
@@ -222,6 +224,11 @@ class Experiment(Variation):
         if self.topology is None:
             raise mistake("the key 'topology' is missing: name a topology")
         names = self.variations()
+        for name in names:
+            try:
+                word(name)  # a matrix joins several
+            except ValueError as error:
+                raise mistake(str(error), "matrix") from None
         for index, pair in enumerate(self.compare):
             for name in pair:
                 if name not in names:

@@ -156,6 +156,10 @@ def adding(name: str) -> Iterator[Path]:
     The block writes `vmlinuz`, `config` and `kernel.json`. A kernel of that name
     is replaced. TestbedError when there is no space.
     """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+~=-]{0,99}", name):
+        raise InputError(
+            f"'{name}' is not a kernel's name: letters, digits and . _ + ~ = - only, at most 100"
+        )
     parent = make_folder(cache() / "kernels")
     with space(parent), unfinished(parent, name) as folder:
         yield folder

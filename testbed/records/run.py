@@ -62,7 +62,7 @@ class Run(Record):
     argv: list[str] = Field(default_factory=list)
     machine: Machine = Field(default_factory=Machine)
     kernels: dict[str, Kernel] = Field(default_factory=dict)
-    boots: int = Field(1, description="of each kernel, where the run boots kernels")
+    boots: int = Field(1, ge=1, le=10_000, description="of each kernel, where the run boots kernels")
     tools: dict[str, str] = Field(default_factory=dict)
     states: dict[str, dict[str, Any]] = Field(default_factory=dict, description="name -> the resolved state")
     skipped: dict[str, str] = Field(default_factory=dict, description="state -> why it was not run")

@@ -29,6 +29,7 @@ from testbed.unfinished import unfinished
 RUN = "run.json"
 ROUNDS = "rounds.jsonl"
 RAW = "raw"
+VM = "vm"  # boot logs and sockets of VMs
 
 
 def now() -> str:
@@ -45,10 +46,18 @@ class RunWriter:
     """The one writer of a run's folder. Closing it gives the lock back."""
 
     def __init__(self, folder: Path, run: Run) -> None:
-        """Take over `folder`, which exists. TestbedError when another run is writing it."""
+        """Take over `folder`, which exists. TestbedError when another run is writing it.
+
+        InputError where a part of it is a link: somebody else may have made the folder.
+        """
         self.folder = folder
         self.run = run
         self.raw = folder / RAW
+        for path in (folder / ROUNDS, self.raw, folder / VM):
+            if path.is_symlink() or (path.exists() and path.is_file() != (path.name == ROUNDS)):
+                raise InputError(
+                    f"{path}: not a run's own: a link, or no {'file' if path.name == ROUNDS else 'folder'}"
+                )
         try:
             self.raw.mkdir(exist_ok=True)
             self._rounds: IO[bytes] = (folder / ROUNDS).open("ab")
@@ -128,16 +137,29 @@ def run_id(experiment: str) -> str:
 def write_run(folder: Path, run: Run) -> None:
     """Replace run.json in one step: a reader sees the old or the new one."""
     text = run.model_dump_json(by_alias=True, indent=1)
-    scratch = folder / f".{RUN}.{os.getpid()}"
     try:
-        with scratch.open("w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(folder / RUN)
+        write_own(folder / RUN, f"{text}\n".encode(), durable=True)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise TestbedError(f"{folder / RUN}: cannot write: {error.strerror}") from None
+
+
+def write_own(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write a file of a run's folder in one step. A link that stands there is replaced, never followed.
+
+    `durable`: it is on the disk when this returns. OSError.
+    """
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.unlink(missing_ok=True)
+    try:
+        with scratch.open("xb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 @dataclass

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.errors import InputError, MissingCapability, TestbedError, printable
 from testbed.experiments.estimate import least_seconds
 from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.experiments.schedule import Leg, Slot, StoppingRule, block_order, next_legs
 from testbed.records.round import Round
 from testbed.records.run import Kernel, Run, Status, state_label
-from testbed.records.store import ROUNDS, RunWriter, StoredRun, now, run_id
+from testbed.records.store import RUN, RunWriter, StoredRun, now, run_id
 from testbed.running.measure import Task
 from testbed.running.provenance import machine, tool_versions
 from testbed.running.site import Place, PlaceLost
@@ -358,13 +358,16 @@ def _identity(kernels: Mapping[str, Kernel]) -> set[tuple[str, str, str | None]]
 
 def rebuild(stored: StoredRun) -> Resolved:
     """The experiment as the run recorded it, so that it can be resumed without its file."""
-    from testbed.experiments.spec import Experiment
+    from testbed.experiments.spec import Experiment, word
 
     record = dict(stored.run.experiment)
-    name = record.pop("name")
     try:
+        name = word(str(record.pop("name", "")), "an experiment")
         experiment = Experiment.model_validate(record)
-        states = {n: ResolvedState.from_record(n, body) for n, body in stored.run.states.items()}
-    except (ValueError, KeyError, TestbedError) as error:
-        raise InputError(f"{stored.folder / ROUNDS}: cannot rebuild its experiment: {error}") from None
+        states = {word(n): ResolvedState.from_record(n, body) for n, body in stored.run.states.items()}
+        if not states:
+            raise ValueError("it has no states")
+    except (ValueError, TestbedError) as error:
+        reason = " ".join(printable(str(error), keep="\n").split())
+        raise InputError(f"{stored.folder / RUN}: cannot rebuild its experiment: {reason}") from None
     return Resolved(name, experiment, states)

@@ -24,7 +24,7 @@ from pydantic import (
 
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import Device, End
-from testbed.devices.settings import U32, Mac, Settings
+from testbed.devices.settings import U32, Cpus, Mac, Settings
 from testbed.errors import InputError
 from testbed.topology.names import device_name, fits, node_name
 from testbed.topology.sysctls import Sysctls, overlaid
@@ -117,9 +117,7 @@ class Neighbour(_Strict):
 class PumpSpec(_Strict):
     """The process that stands in place of a virtual machine behind a TAP, and copies its frames."""
 
-    cpus: tuple[Annotated[int, Field(strict=True, ge=0)], ...] | None = Field(
-        None, min_length=1, description="the CPUs it runs on, any by default"
-    )
+    cpus: Cpus | None = Field(None, min_length=1, description="the CPUs it runs on, any by default")
 
 
 class NodeSpec(_Strict):

@@ -19,6 +19,7 @@ from testbed.available import congestion_control
 from testbed.errors import InputError, TestbedError
 from testbed.lab.lab import Lab
 from testbed.records.round import ProcessUse, Workload
+from testbed.records.store import write_own
 from testbed.slowness import scaled
 from testbed.workloads import start_gate as when_told_worker
 from testbed.workloads.listening import listens
@@ -354,6 +355,6 @@ def _keep(outputs: Mapping[str, bytes], flow: Flow, raw: Path, stem: str) -> lis
     for role, output in outputs.items():
         if output and not (role == "server" and flow.serves_on):  # such a server only greets
             path = raw / f"{stem}-{role}.{flow.suffix}"
-            path.write_bytes(output)
+            write_own(path, output)
             kept.append(f"{raw.name}/{path.name}")
     return kept

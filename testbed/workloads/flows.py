@@ -66,6 +66,10 @@ class FlowsOptions(Options):
         """Its own and those of its flows."""
         return super().nodes.union(*(options.nodes for _, options in self.parsed()))
 
+    @property
+    def huge_pages(self) -> int:
+        return sum(options.huge_pages for _, options in self.parsed())
+
     def parsed(self) -> list[tuple[FlowSpec, Options]]:
         """Each flow with its tool's options, on its own ports."""
         return [found for index in range(len(self.flows)) for found in self._parsed(index)]

@@ -48,6 +48,11 @@ class Options(BaseModel):
         """The nodes that a client or a server runs in."""
         return frozenset({self.from_, self.to})
 
+    @property
+    def huge_pages(self) -> int:
+        """How many huge pages of the machine it reserves for a round."""
+        return 0
+
 
 @dataclass(frozen=True)
 class Hooks:

@@ -1,10 +1,8 @@
 """Two runs side by side, and a run as a file."""
 
-import io
 import math
 import random
 import shlex
-import tarfile
 from collections import Counter
 
 import pytest
@@ -136,25 +134,6 @@ def test_an_exported_run_reads_back_as_it_was(results, tmp_path):
         copied = command("report", folder, "--json").stdout
         assert (folder / "raw" / "00000-a-iperf3.json").exists()
     assert copied == command("report", "run0", "--results", results, "--json").stdout
-
-
-def test_a_tar_cannot_write_outside_its_folder(tmp_path):
-    file = tmp_path / "bad.tar"
-    with tarfile.open(file, "w") as archive:
-        for name in ("../outside.txt", "run/run.json"):
-            member = tarfile.TarInfo(name)
-            member.size = 2
-            archive.addfile(member, io.BytesIO(b"{}"))
-    with unpacked(file) as folder:
-        assert not (folder.parent.parent / "outside.txt").exists()
-        assert (folder / "run.json").read_text() == "{}"
-
-
-def test_what_is_no_tar_of_a_run_is_refused(tmp_path):
-    file = tmp_path / "bad.tar"
-    file.write_text("not a tar")
-    with pytest.raises(InputError, match="not a tar of a run"), unpacked(file):
-        pass
 
 
 def test_the_command_to_repeat_fits_75_columns_and_is_still_the_command():
