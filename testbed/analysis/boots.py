@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import Field
 
 from testbed.analysis.columns import StateRounds
-from testbed.analysis.metrics import size_of
+from testbed.analysis.metric_key import DeviceMetric, PacketSizeKey, packet_size
+from testbed.analysis.metrics import BITS
 from testbed.analysis.part import Part
 from testbed.records.run import Run, state_label
 from testbed.stats.boots import boot_interval, levels
 
-BITS = "bits_per_second"
 LARGEST_IPV6_PAYLOAD = 65535
 JUMBO_HEADER = 8
 EMULATED = (
@@ -79,7 +79,7 @@ def across_remarks(
     run: Run,
     states: Mapping[str, StateRounds],
     compared: Sequence[tuple[str, str]],
-    main: Callable[[str], Collection[str]],
+    main: Callable[[str], Collection[DeviceMetric]],
 ) -> Iterator[str]:
     """Remarks on comparisons across kernels. `main`: the main packet-size metrics of a state."""
     pairs = [(a, b) for a, b in compared if states[a].kernel != states[b].kernel]
@@ -119,7 +119,7 @@ def _jumbo_header(
     asked: Mapping[str, Mapping[str, Any]],
     states: Mapping[str, StateRounds],
     pairs: Sequence[tuple[str, str]],
-    main: Callable[[str], Collection[str]],
+    main: Callable[[str], Collection[DeviceMetric]],
 ) -> Iterator[str]:
     """Said once: 6.18 puts a jumbo header into IPv6 packets above 65535 bytes, 7.2 does not."""
     for a, b in pairs:
@@ -138,7 +138,7 @@ def _jumbo_header(
             return
 
 
-def _large(metric: str) -> tuple[str, int] | None:
-    """(side, size) of a packet size that needs more than the IPv6 length field."""
-    place, direction, size = size_of(metric) or ("", "", 0)
-    return (f"{place} {direction}", size) if size > LARGEST_IPV6_PAYLOAD else None
+def _large(metric: DeviceMetric) -> PacketSizeKey | None:
+    """A packet size that needs more than the IPv6 length field."""
+    found = packet_size(metric)
+    return found if found and found.size > LARGEST_IPV6_PAYLOAD else None

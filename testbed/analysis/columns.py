@@ -11,7 +11,8 @@ from itertools import repeat
 from msgspec.structs import replace
 
 from testbed.analysis.evidence import Evidence
-from testbed.analysis.metrics import METRICS, SIDE_METRICS, Figures, sides_of, size_of
+from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
+from testbed.analysis.metrics import figures_of, sides_of
 from testbed.records.round import Round
 from testbed.records.run import Run, state_label
 
@@ -88,16 +89,16 @@ class StateRounds:
     blocks: list[int] = field(default_factory=list)
     boots: list[int] = field(default_factory=list)
     with_sizes: list[int] = field(default_factory=list)  # indices of the rounds that saw packet sizes
-    columns: dict[str, Column] = field(default_factory=dict)
-    sizes: dict[str, SizeLog] = field(default_factory=dict)  # by side
+    columns: dict[str | DeviceMetric, Column] = field(default_factory=dict)
+    sizes: dict[Side, SizeLog] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
     example: Round | None = None
 
-    def series(self, metric: str) -> Series:
+    def series(self, metric: str | DeviceMetric) -> Series:
         """The metric in each round that knows it; a packet size absent from a round is 0."""
-        if not size_of(metric):
+        if not packet_size(metric):
             return self.seen(metric)
         column = self.columns.get(metric) or Column()
         dense = [0.0] * len(self.rounds)
@@ -105,7 +106,7 @@ class StateRounds:
             dense[index] = value
         return self._series(self.with_sizes, [dense[index] for index in self.with_sizes])
 
-    def seen(self, metric: str) -> Series:
+    def seen(self, metric: str | DeviceMetric) -> Series:
         """The same without the rounds that a packet size is absent from."""
         column = self.columns.get(metric) or Column()
         return self._series(column.indices, column.values)
@@ -115,7 +116,7 @@ class StateRounds:
             return Series(self.rounds, self.blocks, values)
         return Series([self.rounds[i] for i in indices], [self.blocks[i] for i in indices], values)
 
-    def values_at(self, index: int) -> dict[str, float]:
+    def values_at(self, index: int) -> dict[str | DeviceMetric, float]:
         """Every figure of one round, by its index among the valid ones."""
         return {
             name: column.values[column.indices.index(index)]
@@ -123,12 +124,13 @@ class StateRounds:
             if index in column.indices
         }
 
-    def metrics(self) -> list[str]:
+    def metrics(self) -> list[str | DeviceMetric]:
         """Every metric that some round has; first seen first, packet sizes by device and size."""
-        return sorted(self.columns, key=lambda name: size_of(name) or ("", "", 0))
+        sizes = {key: found for key in self.columns if (found := packet_size(key))}
+        return [*(key for key in self.columns if key not in sizes), *sorted(sizes, key=sizes.__getitem__)]
 
-    def add(self, record: Round, units: dict[str, str]) -> None:
-        """Add a valid round that counts; `units` learns the unit of each metric."""
+    def add(self, record: Round) -> None:
+        """Add a valid round that counts."""
         index = len(self.rounds)
         self.rounds.append(record.round)
         self.blocks.append(record.block)
@@ -137,57 +139,44 @@ class StateRounds:
             self.with_sizes.append(index)
         self.example = self.example or record
         self.evidence.add(record)
-        for metric in METRICS:
-            self._put(index, metric.read(record), metric.unit, units)
         sides = sides_of(record)
-        for place, side in sides.items():
-            self.sizes.setdefault(place, SizeLog()).add(index, side.sizes)
-        for side_metric in SIDE_METRICS:
-            self._put(index, side_metric.read(sides), side_metric.unit, units)
-
-    def tell(self, place: str, sizes: Container[int]) -> Iterator[str]:
-        """Make columns of these sizes of a side, `NODE:DEVICE rx SIZE`; their names."""
-        for size, column in self.sizes.get(place, SizeLog()).columns(sizes).items():
-            name = f"{place} {size}"
-            self.columns[name] = column
-            yield name
-
-    def _put(self, index: int, figures: Figures, unit: str, units: dict[str, str]) -> None:
+        for side, seen in sides.items():
+            self.sizes.setdefault(side, SizeLog()).add(index, seen.sizes)
         columns = self.columns
-        for name, value in figures:
-            if value is None:
-                continue
-            column = columns.get(name)
+        for key, value in figures_of(record, sides):
+            column = columns.get(key)
             if column is None:
-                column = columns[name] = Column()
-                units[name] = unit
+                column = columns[key] = Column()
             column.indices.append(index)
             column.values.append(value)
+
+    def tell(self, side: Side, sizes: Container[int]) -> None:
+        """Make columns of these sizes of a side."""
+        for size, column in self.sizes.get(side, SizeLog()).columns(sizes).items():
+            self.columns[side.metric(size)] = column
 
 
 @dataclass
 class Gathered:
-    """All rounds of a run by state, and the unit of each metric."""
+    """All rounds of a run by state."""
 
     states: dict[str, StateRounds] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=dict)
 
-    def tell_sizes(self, least: float, also: Iterable[str] = ()) -> None:
+    def tell_sizes(self, least: float, also: Iterable[str | DeviceMetric] = ()) -> None:
         """Make metrics of the packet sizes with a share of `least` of their side in any state.
 
         0 takes all. `also` names metrics to take whatever they carry.
         """
-        told: dict[str, set[int]] = {}
+        told: dict[Side, set[int]] = {}
         for held in self.states.values():
-            for place, log in held.sizes.items():
-                told.setdefault(place, set()).update(log.main(least))
-        for name in also:
-            if found := size_of(name):
-                place, direction, size = found
-                told.setdefault(f"{place} {direction}", set()).add(size)
+            for side, log in held.sizes.items():
+                told.setdefault(side, set()).update(log.main(least))
+        for key in also:
+            if found := packet_size(key):
+                told.setdefault(found.side, set()).add(found.size)
         for held in self.states.values():
-            for place, sizes in told.items():
-                self.units.update(dict.fromkeys(held.tell(place, sizes), "packets"))
+            for side, sizes in told.items():
+                held.tell(side, sizes)
 
 
 def gather(rounds: Iterable[Round], run: Run) -> Gathered:
@@ -205,7 +194,7 @@ def gather(rounds: Iterable[Round], run: Run) -> Gathered:
         if record.warmup:
             held.warmup += 1
         elif record.valid:
-            held.add(record, gathered.units)
+            held.add(record)
         else:
             held.invalid.append(replace(record, packet_sizes=[], settings={}))
     gathered.states = {name: held for name, held in states.items() if held.rounds or held.invalid}

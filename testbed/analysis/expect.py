@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
+from testbed.analysis.metrics import COUNTER_METRICS, FAMILIES, NAMED, SIDE_METRICS, unit_of
 from testbed.units import (
     parse_bytes,
     parse_count,
@@ -40,34 +42,26 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 _CONDITION = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?)(\S.*)")
-_CPU_KINDS = ("user", "system", "softirq", "irq", "idle", "iowait", "steal")
-_SCALARS = (
-    *("bits_per_second", "bytes", "measured_us", "retransmits", "retransmits_per_gb"),
-    *("transactions_per_second", "fairness", "cpu_s_per_gb", "cpu_s.testbed", "kernel_log", "overhead_s"),
-    *("noise.cpu_pressure", "noise.steal", "noise.foreign"),
-    *("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s"),
-    *("tcp.rtt_us", "tcp.rttvar_us", "tcp.snd_cwnd", "tcp.snd_wnd", "tcp.snd_mss", "tcp.pmtu"),
-    *("tcp.retrans", "tcp.reord_seen", "tcp.delivered_ce"),
-    *(f"cpu.{cores}.{kind}" for cores in ("app", "net") for kind in _CPU_KINDS),
-)
-_IN_BYTES = (
-    *("bytes", "mean_size", "largest_size", "sockets.receive", "sockets.send", "sockets.message"),
-    *("snd_wnd", "snd_mss", "pmtu"),
-)
-# Named by the tool's percentiles, and by the workload's processes.
-_FAMILIES = re.compile(r"latency_us\.\w+|cpu_s_per_gb\.[\w-]+")
-_SIDE = re.compile(r"(?P<place>[^:\s]+:\S+)\.(?P<direction>rx|tx)\.(?P<what>.+)")
-_SIDE_WHATS = ("packets", "bytes", "mean_size", "largest_size", "frags", "frags_low", "frags_high")
-_PLACE = re.compile(r"(?P<place>[^:\s]+:\S+)\.(?P<what>drops|errors)")
+_SIDE = re.compile(r"(?P<node>[^:\s]+):(?P<device>\S+)\.(?P<direction>rx|tx)\.(?P<what>.+)")
+_DEVICE = re.compile(r"(?P<node>[^:\s]+):(?P<device>\S+)\.(?P<what>\w+)")
+_SIZE = re.compile(r"(?P<size>\d+)\.(?P<of>packets|share)")
+_SIDES = [metric.name for metric in SIDE_METRICS]
+_COUNTERS = [metric.name for metric in COUNTER_METRICS]
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One figure and what it should be. `over` is the state that a ratio is taken over."""
+    """One figure and what it should be.
+
+    over: the state that a ratio is taken over. metric: as the file says it. key: the figure's. share: of
+    the bytes of its side, which is expected of a packet size instead of its packets.
+    """
 
     state: str
     over: str | None
     metric: str
+    key: str | DeviceMetric
+    share: bool
     relation: str
     bound: float
     condition: str
@@ -104,7 +98,7 @@ class Ratio(Protocol):
     """State b over state a in one metric, as far as it is needed here."""
 
     @property
-    def metric(self) -> str: ...
+    def metric(self) -> str | DeviceMetric: ...
     @property
     def a(self) -> str: ...
     @property
@@ -131,7 +125,7 @@ def parse(raw: Sequence[Mapping[str, Any]], states: Sequence[str]) -> list[Expec
 
 def judge(
     expectations: Sequence[Expectation],
-    states: Mapping[str, Mapping[str, Figures]],
+    states: Mapping[str, Mapping[str | DeviceMetric, Figures]],
     ratios: Sequence[Ratio],
 ) -> list[Judgement]:
     """Each expectation against `states` (state -> metric -> summary) and the ratios of those that ask one."""
@@ -141,28 +135,26 @@ def judge(
     ]
 
 
-def report_metric(name: str) -> str:
-    """The report's name of what a file calls `server:veth0.rx.862.packets`. ValueError for no metric."""
-    if name in _SCALARS or _FAMILIES.fullmatch(name):
-        return name
-    side = _SIDE.fullmatch(name)
-    if side:
-        what = side["what"].removesuffix(".packets").removesuffix(".share")
-        if what in _SIDE_WHATS or (what.isdigit() and what != side["what"]):
-            return f"{side['place']} {side['direction']} {what}"
-    place = _PLACE.fullmatch(name)
-    if place:
-        return f"{place['place']} {place['what']}"
-    known = [*_SCALARS, "latency_us.NAME", "cpu_s_per_gb.PROCESS", "NODE:DEVICE.drops", "NODE:DEVICE.errors"]
-    known += [f"NODE:DEVICE.rx.{what}" for what in ("SIZE.packets", "SIZE.share", *_SIDE_WHATS)]
+def metric_named(name: str) -> tuple[str | DeviceMetric, bool]:
+    """The figure that a file calls `server:veth0.rx.862.packets`, and whether its share is meant.
+
+    ValueError for no metric.
+    """
+    if name in NAMED or any(re.fullmatch(rf"{family.name}\.[\w-]+", name) for family in FAMILIES):
+        return name, False
+    if side := _SIDE.fullmatch(name):
+        of = Side(side["node"], side["device"], "rx" if side["direction"] == "rx" else "tx")
+        if size := _SIZE.fullmatch(side["what"]):
+            return of.metric(int(size["size"])), size["of"] == "share"
+        if side["what"] in _SIDES:
+            return of.metric(side["what"]), False
+    elif (device := _DEVICE.fullmatch(name)) and device["what"] in _COUNTERS:
+        return DeviceMetric(device["node"], device["device"], None, device["what"]), False
+    known = [*NAMED, *(f"{family.name}.{family.member}" for family in FAMILIES)]
+    known += [f"NODE:DEVICE.{what}" for what in _COUNTERS]
+    known += [f"NODE:DEVICE.rx.{what}" for what in ("SIZE.packets", "SIZE.share", *_SIDES)]
     hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
     raise ValueError(f"unknown metric '{name}'{hint}")
-
-
-def place_of(name: str) -> str | None:
-    """The `node:device` that a metric is about; None for one that is about no device."""
-    found = _SIDE.fullmatch(name) or _PLACE.fullmatch(name)
-    return found["place"] if found else None
 
 
 def _of_states(who: str, conditions: Any, states: Sequence[str]) -> Iterator[Expectation]:
@@ -176,43 +168,41 @@ def _of_states(who: str, conditions: Any, states: Sequence[str]) -> Iterator[Exp
             f"{who}: expected a mapping of metrics to conditions, such as {{retransmits: '< 10'}}"
         )
     for metric, condition in conditions.items():
-        report_metric(str(metric))
-        if slash and str(metric).endswith(".share"):
+        key, share = metric_named(str(metric))
+        if slash and share:
             raise ValueError(f"{who}: a ratio of shares is not known; expect it of each state")
-        relation, bound = _condition(str(metric), condition, ratio=bool(slash))
+        read = _reader(key, ratio=bool(slash), share=share)
+        relation, bound = _condition(str(metric), condition, read)
         for name in states if state == "*" else (state,):
             yield Expectation(
-                name, over if slash else None, str(metric), relation, bound, str(condition).strip()
+                state=name,
+                over=over if slash else None,
+                metric=str(metric),
+                key=key,
+                share=share,
+                relation=relation,
+                bound=bound,
+                condition=str(condition).strip(),
             )
 
 
-def _condition(metric: str, text: Any, *, ratio: bool) -> tuple[str, float]:
+def _reader(key: str | DeviceMetric, *, ratio: bool, share: bool) -> Callable[[object], float]:
+    """What reads a bound of this figure."""
+    if ratio:
+        return _parse_ratio
+    return parse_share if share else _READERS.get(unit_of(key), parse_count)
+
+
+def _condition(metric: str, text: Any, read: Callable[[object], float]) -> tuple[str, float]:
     """Relation and bound, in the metric's unit. ValueError, with what was expected, for what is none."""
     match = _CONDITION.fullmatch(str(text).strip())
     if not match:
         raise ValueError(f"{metric}: expected a condition such as '== 0', '> 90%' or '< 40G', got '{text}'")
     relation, sign, number = match.groups()
-    parse = _parse_ratio if ratio else _parser(metric)
     try:
-        return relation, float(f"{sign}1") * parse(number)
+        return relation, float(f"{sign}1") * read(number)
     except ValueError as error:
         raise ValueError(f"{metric}: {error}") from None
-
-
-def _parser(metric: str) -> Callable[[object], float]:
-    """What reads a bound of this metric: a rate, bytes, a time, a share, a percentage, or a count."""
-    last = metric.rpartition(".")[2]
-    if metric == "bits_per_second":
-        return parse_rate
-    if last in _IN_BYTES or metric in _IN_BYTES:
-        return parse_bytes
-    if metric.startswith("latency_us.") or last.endswith("_us"):
-        return parse_microseconds
-    if last.endswith("_s"):
-        return parse_seconds
-    if metric.startswith("noise.") or last == "share" or metric == "fairness":
-        return parse_share
-    return _parse_percentage if metric.startswith("cpu.") else parse_count
 
 
 def _parse_percentage(text: object) -> float:
@@ -226,19 +216,33 @@ def _parse_ratio(text: object) -> float:
     return parse_count(number[:-1]) / 100 if number.endswith("%") else parse_count(number)
 
 
-def _state(one: Expectation, states: Mapping[str, Mapping[str, Figures]]) -> tuple[bool | None, str]:
+# What reads a bound, by the unit of its metric; a number of things where none is here.
+_READERS: dict[str, Callable[[object], float]] = {
+    "bit/s": parse_rate,
+    "bytes": parse_bytes,
+    "us": parse_microseconds,
+    "s": parse_seconds,
+    "%": _parse_percentage,
+    "": parse_share,
+}
+
+
+def _state(
+    one: Expectation, states: Mapping[str, Mapping[str | DeviceMetric, Figures]]
+) -> tuple[bool | None, str]:
     summaries = states.get(one.state)
     if not summaries:
         return None, "no valid round of this state"
-    if one.metric.endswith(".share"):
-        share = share_of_bytes(report_metric(one.metric), summaries)
-        return (
-            (None, "no packets were counted there") if share is None else _compare(one, share, share, share)
-        )
-    summary = summaries.get(report_metric(one.metric))
+    summary, size = summaries.get(one.key), packet_size(one.key)
+    whole = summaries.get(size.side.metric("bytes")) if size else None
+    if size and one.share:
+        if not whole or not _sum(whole):
+            return None, "no packets were counted there"
+        share = _sum(summary) * size.size / _sum(whole) if summary else 0.0
+        return _compare(one, share, share, share)
     if summary is not None:
         return _compare(one, summary.mean, summary.min, summary.max)
-    if one.metric.endswith(".packets") and _side_total(report_metric(one.metric), summaries):
+    if whole and _sum(whole):  # a size that never occurred on a side that saw others
         return _compare(one, 0.0, 0.0, 0.0)
     return None, "no round has this figure"
 
@@ -252,9 +256,8 @@ def _compare(one: Expectation, mean: float, low: float, high: float) -> tuple[bo
 
 
 def _ratio(one: Expectation, ratios: Sequence[Ratio]) -> tuple[bool | None, str]:
-    metric = report_metric(one.metric)
     for found in ratios:
-        if (found.metric, found.a, found.b) == (metric, one.over, one.state):
+        if (found.metric, found.a, found.b) == (one.key, one.over, one.state):
             if found.ci95 is None or found.effect is None:
                 return None, "no interval: too few rounds, or a 0 among the figures"
             low, high = found.ci95
@@ -262,20 +265,6 @@ def _ratio(one: Expectation, ratios: Sequence[Ratio]) -> tuple[bool | None, str]
             sides = {_RELATIONS[one.relation](end, one.bound) for end in (low, high)}
             return (sides.pop(), seen) if len(sides) == 1 else (None, f"{seen}: cannot tell")
     return None, "no block has this figure of both states"
-
-
-def share_of_bytes(metric: str, summaries: Mapping[str, Figures]) -> float | None:
-    """A packet size's share of the bytes of its side, 0 when it never occurred; None without any packets."""
-    total = _side_total(metric, summaries)
-    if not total:
-        return None
-    return _sum(summaries[metric]) * int(metric.rpartition(" ")[2]) / total if metric in summaries else 0.0
-
-
-def _side_total(metric: str, summaries: Mapping[str, Figures]) -> float:
-    """Bytes that the side of a packet size's metric saw in all rounds."""
-    total = summaries.get(f"{metric.rpartition(' ')[0]} bytes")
-    return _sum(total) if total else 0.0
 
 
 def _sum(summary: Figures) -> float:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from testbed.analysis.columns import StateRounds, in_pairs
-from testbed.analysis.expect import Expectation, Figures, judge, parse, report_metric
+from testbed.analysis.expect import Expectation, Figures, judge, parse
+from testbed.analysis.metric_key import DeviceMetric
 from testbed.analysis.part import Part
 from testbed.records.run import Run, state_label
 from testbed.stats.compare import compare_pairs
@@ -25,7 +26,7 @@ class ExpectationData(Part):
 class StateRatio:
     """A metric of state b over that of state a on one kernel, over the blocks that have both."""
 
-    metric: str
+    metric: str | DeviceMetric
     a: str
     b: str
     effect: float | None
@@ -38,7 +39,7 @@ def asked_expectations(run: Run) -> list[Expectation]:
 
 
 def judged_expectations(
-    run: Run, states: Mapping[str, StateRounds], summaries: Mapping[str, Mapping[str, Figures]]
+    run: Run, states: Mapping[str, StateRounds], summaries: Mapping[str, Mapping[str | DeviceMetric, Figures]]
 ) -> list[ExpectationData]:
     """The expectations of the states that could run, once for each kernel that ran any, and named by it."""
     asked = asked_expectations(run)
@@ -67,9 +68,8 @@ def judged_expectations(
 def _ratios(wanted: Sequence[Expectation], states: Mapping[str, StateRounds]) -> Iterator[StateRatio]:
     for one in wanted:
         if one.over is not None and {one.over, one.state} <= states.keys():
-            metric = report_metric(one.metric)
             result = compare_pairs(
-                *in_pairs(*(states[name].series(metric) for name in (one.over, one.state)))
+                *in_pairs(*(states[name].series(one.key) for name in (one.over, one.state)))
             )
             if result.pairs:
-                yield StateRatio(metric, one.over, one.state, result.effect, result.ci95)
+                yield StateRatio(one.key, one.over, one.state, result.effect, result.ci95)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.metrics import size_of
+from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.records.round import Round
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
@@ -44,10 +44,10 @@ class Flow:
     addresses: frozenset[str] = frozenset()  # the flow's ends
     nodes: tuple[str, str] = ("", "")  # that send and receive it
 
-    def acks(self, place: str, direction: str) -> bool:
+    def acks(self, side: Side) -> bool:
         """Whether what passes here goes back to the sender; False between the two ends, where both do."""
         sender, receiver = self.nodes
-        return (place.partition(":")[0], direction) in ((sender, "rx"), (receiver, "tx"))
+        return (side.node, side.direction) in ((sender, "rx"), (receiver, "tx"))
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,25 @@ def explain(size: int, flow: Flow, *, carries: bool = True, acks: bool = False) 
     return None
 
 
-def explained(record: Round, state: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """`NODE:DEVICE rx SIZE` -> its explanation, for those of `names` that are sizes and have one.
+def explained(
+    record: Round, state: Mapping[str, Any], keys: Iterable[str | DeviceMetric]
+) -> dict[str | DeviceMetric, str]:
+    """Packet size -> its explanation, for those of `keys` that are sizes and have one.
 
     `record` is any round of the state: what decides the sizes is the same in all.
     """
     flow = flow_of(record, state)
     if flow is None:
         return {}
-    found: dict[str, str] = {}
-    for name in names:
-        if not (side := size_of(name)):
+    found: dict[str | DeviceMetric, str] = {}
+    for key in keys:
+        if not (packets := packet_size(key)):
             continue
-        place, direction, size = side
-        carries = not flow.tunnels or _carries(record, place, flow)
-        words = explain(size, flow, carries=carries, acks=flow.acks(place, direction))
+        side = packets.side
+        carries = not flow.tunnels or _carries(record, f"{side.node}:{side.device}", flow)
+        words = explain(packets.size, flow, carries=carries, acks=flow.acks(side))
         if words:
-            found[name] = words
+            found[key] = words
     return found
 
 

@@ -1,232 +1,270 @@
-"""Which figures a round gives. A further metric is one more line in METRICS."""
+"""Which figures a round gives: one entry each. Names, units, titles, columns, `expect` and reports follow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from operator import mul
+from functools import partial
+from operator import attrgetter, mul
+from typing import Any, Generic, Literal, TypeVar
 
-from testbed.records.round import CoreUse, Round
+from testbed.analysis.metric_key import DeviceMetric, Side
+from testbed.records.round import CoreUse, Counters, Noise, Round
 
-Figures = Iterable[tuple[str, float | None]]
+Source = TypeVar("Source")
+Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A figure of a round, or a family of them, all in one unit.
+class Metric(Generic[Source]):
+    """A figure. Its `name` is the one in reports and in `expect`; a device's stands behind the device.
 
-    `read` gives (name, value); a value that is None is not known in that round.
+    unit: of `read`, which gives None where a round does not know it. title: its column among the
+    states and its row in comparisons, "" for a figure that tables do not show. better: which way is
+    better, None where neither is. compared: tables compare it. interval: the states' table shows its
+    interval beside the mean.
     """
 
+    name: str
     unit: str
-    read: Callable[[Round], Figures]
+    read: Callable[[Source], float | None]
+    title: str = ""
+    better: Better | None = None
+    compared: bool = False
+    interval: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """Figures in one unit that the round names: `name.member`. A member may have an entry of its own."""
+
+    name: str
+    member: str  # what stands for one in messages
+    unit: str
+    read: Callable[[Round], Mapping[str, float]]
 
 
 @dataclass(slots=True)
-class Side:
+class SideSizes:
     """What one side of a device saw in the measured seconds, by exact size and by frags."""
 
     sizes: dict[int, int] = field(default_factory=dict)
     frags: dict[int, int] = field(default_factory=dict)
 
 
-Sides = dict[str, Side]  # by `NODE:DEVICE rx`
+def recorded(*path: str) -> Callable[[Any], float | None]:
+    """Reads an attribute of a record's parts; None where one of them is."""
+
+    def read(part: Any) -> float | None:
+        for name in path:
+            part = getattr(part, name)
+            if part is None:
+                return None
+        return float(part)
+
+    return read
 
 
-@dataclass(frozen=True)
-class SideMetric:
-    """The same, read from what the sides of the devices saw."""
-
-    unit: str
-    read: Callable[[Sides], Figures]
-
-
-def bits_per_second(record: Round) -> Figures:
-    yield "bits_per_second", record.workload.bits_per_second if record.workload else None
-
-
-def transferred(record: Round) -> Figures:
-    yield "bytes", record.workload.bytes if record.workload else None
-
-
-def measured(record: Round) -> Figures:
-    yield "measured_us", record.measured_s * 1e6
-
-
-def retransmits(record: Round) -> Figures:
-    yield "retransmits", record.workload.retransmits if record.workload else None
-
-
-def retransmits_per_gb(record: Round) -> Figures:
+def retransmits_per_gb(record: Round) -> float | None:
     """Of the bytes that arrived: a few are normal, hundreds say that the path loses what it accepts."""
     workload = record.workload
-    if workload is not None and workload.bytes and workload.retransmits is not None:
-        yield "retransmits_per_gb", workload.retransmits / (workload.bytes / 1e9)
+    if workload is None or not workload.bytes or workload.retransmits is None:
+        return None
+    return workload.retransmits / (workload.bytes / 1e9)
 
 
-def transactions(record: Round) -> Figures:
-    yield "transactions_per_second", record.workload.transactions_per_second if record.workload else None
-
-
-def classic(record: Round) -> Figures:
-    """netperf's columns beside the throughput: socket buffers and message in bytes, elapsed seconds."""
-    if record.workload is not None and record.workload.sockets is not None:
-        sockets = record.workload.sockets
-        yield "sockets.receive", sockets.receive
-        yield "sockets.send", sockets.send
-        yield "sockets.message", sockets.message
-        yield "sockets.elapsed_s", record.measured_s
-
-
-def fairness(record: Round) -> Figures:
-    yield "fairness", record.workload.fairness if record.workload else None
-
-
-def cpu_per_gb(record: Round) -> Figures:
+def cpu_per_gb(record: Round) -> float | None:
     """CPU seconds of the whole machine for each 10^9 bytes, both over the measured seconds."""
     if record.cpu is None or not record.cpu.per_core or record.workload is None or not record.workload.bytes:
-        return
+        return None
     busy = sum(core.user + core.system + core.softirq + core.irq for core in record.cpu.per_core)
-    yield "cpu_s_per_gb", busy / 100 * record.measured_s / (record.workload.bytes / 1e9)
+    return busy / 100 * record.measured_s / (record.workload.bytes / 1e9)
 
 
-def process_cpu_per_gb(record: Round) -> Figures:
-    """`cpu_s_per_gb.client` and `.server`: what that process spent for each 10^9 bytes that arrived."""
-    if record.cpu is not None and record.workload is not None and record.workload.bytes:
-        for role, use in record.cpu.processes.items():
-            yield f"cpu_s_per_gb.{role}", (use.user_s + use.system_s) / (record.workload.bytes / 1e9)
+def process_cpu_per_gb(record: Round) -> dict[str, float]:
+    """Role -> what that process spent for each 10^9 bytes that arrived."""
+    if record.cpu is None or record.workload is None or not record.workload.bytes:
+        return {}
+    gigabytes = record.workload.bytes / 1e9
+    return {role: (use.user_s + use.system_s) / gigabytes for role, use in record.cpu.processes.items()}
 
 
-def cpu_shares(record: Round) -> Figures:
-    """`cpu.app.system`, `cpu.net.softirq`...: what the workload's and the network's cores did."""
-    for name in ("app", "net"):
-        use = getattr(record.cpu, name, None)
-        if use is not None:
-            for kind in CoreUse.__struct_fields__:
-                yield f"cpu.{name}.{kind}", getattr(use, kind)
-
-
-def own_cpu(record: Round) -> Figures:
-    """`cpu_s.testbed`: CPU seconds of this program with its collectors, set-up and reading left out."""
+def own_cpu(record: Round) -> float | None:
+    """CPU seconds of this program with its collectors, set-up and reading left out."""
     own = record.cpu.processes.get("testbed") if record.cpu else None
-    yield "cpu_s.testbed", own.user_s + own.system_s if own else None
+    return own.user_s + own.system_s if own else None
 
 
-def noise(record: Round) -> Figures:
-    for name in ("cpu_pressure", "steal", "foreign"):
-        yield f"noise.{name}", getattr(record.noise, name, None)
+def latencies(record: Round) -> dict[str, float]:
+    return record.workload.latency_us if record.workload else {}
 
 
-def latency(record: Round) -> Figures:
-    if record.workload is not None:
-        for name, value in record.workload.latency_us.items():
-            yield f"latency_us.{name}", value
+def elapsed(record: Round) -> float | None:
+    """netperf's column, where its classic output was read."""
+    return record.measured_s if record.workload and record.workload.sockets else None
 
 
-def tcp_times(record: Round) -> Figures:
-    yield "tcp.rtt_us", record.tcp.rtt_us if record.tcp else None
-    yield "tcp.rttvar_us", record.tcp.rttvar_us if record.tcp else None
+def frags(side: SideSizes) -> float | None:
+    """Mean frags of the packets that carry any, where the collector sees them."""
+    count = sum(side.frags.values())
+    return sum(number * packets for number, packets in side.frags.items()) / count if count else None
 
 
-def tcp_state(record: Round) -> Figures:
-    for name in ("snd_cwnd", "retrans", "reord_seen", "delivered_ce"):
-        yield f"tcp.{name}", getattr(record.tcp, name, None)
+def frags_quantile(share: float, side: SideSizes) -> float | None:
+    """What this share of the packets that carry frags stay at or below."""
+    done, rank = 0, sum(side.frags.values()) * share
+    for number, packets in sorted(side.frags.items()):
+        done += packets
+        if done >= rank:
+            return number
+    return None
 
 
-def tcp_sizes(record: Round) -> Figures:
-    for name in ("snd_mss", "snd_wnd", "pmtu"):
-        yield f"tcp.{name}", getattr(record.tcp, name, None)
+def length(side: SideSizes) -> int:
+    return sum(map(mul, side.sizes.keys(), side.sizes.values()))
 
 
-def packets(sides: Sides) -> Figures:
-    """`NODE:DEVICE rx packets`: all that the side saw, of any size."""
-    for name, side in sides.items():
-        yield f"{name} packets", sum(side.sizes.values())
+LATENCY: dict[str, Any] = {"better": "lower", "compared": True, "interval": True}
+CPU: dict[str, Any] = {"better": "lower", "compared": True, "interval": True}
+# In the order in which tables show them.
+METRICS: tuple[Metric[Round], ...] = (
+    Metric(
+        "bits_per_second",
+        "bit/s",
+        recorded("workload", "bits_per_second"),
+        title="bitrate",
+        better="higher",
+        compared=True,
+    ),
+    Metric("bytes", "bytes", recorded("workload", "bytes")),
+    Metric("measured_us", "us", lambda record: record.measured_s * 1e6),
+    Metric(
+        "retransmits",
+        "segments",
+        recorded("workload", "retransmits"),
+        title="retransmits",
+        better="lower",
+        compared=True,
+    ),
+    Metric("retransmits_per_gb", "segments/GB", retransmits_per_gb, better="lower"),
+    Metric("cpu_s_per_gb", "CPU s/GB", cpu_per_gb, title="CPU s/GB", **CPU),
+    Metric(
+        "cpu_s_per_gb.client",
+        "CPU s/GB",
+        lambda record: process_cpu_per_gb(record).get("client"),
+        title="client CPU s/GB",
+        **CPU,
+    ),
+    Metric(
+        "transactions_per_second",
+        "1/s",
+        recorded("workload", "transactions_per_second"),
+        title="transactions/s",
+        better="higher",
+        compared=True,
+        interval=True,
+    ),
+    Metric("latency_us.min", "us", lambda record: latencies(record).get("min"), title="min us", **LATENCY),
+    Metric("latency_us.p90", "us", lambda record: latencies(record).get("p90"), title="p90 us", **LATENCY),
+    Metric("latency_us.p99", "us", lambda record: latencies(record).get("p99"), title="p99 us", **LATENCY),
+    Metric("fairness", "", recorded("workload", "fairness"), title="fairness", better="higher"),
+    # netperf's own columns, in its order; the throughput stands before them.
+    Metric("sockets.receive", "bytes", recorded("workload", "sockets", "receive"), title="recv socket"),
+    Metric("sockets.send", "bytes", recorded("workload", "sockets", "send"), title="send socket"),
+    Metric("sockets.message", "bytes", recorded("workload", "sockets", "message"), title="message"),
+    Metric("sockets.elapsed_s", "s", elapsed, title="elapsed s"),
+    *(
+        Metric(f"cpu.{cores}.{way}", "%", recorded("cpu", cores, way))
+        for cores in ("app", "net")
+        for way in CoreUse.__struct_fields__
+    ),
+    Metric("cpu_s.testbed", "CPU s", own_cpu),
+    *(Metric(f"noise.{name}", "%", recorded("noise", name)) for name in Noise.__struct_fields__),
+    Metric("tcp.rtt_us", "us", recorded("tcp", "rtt_us"), better="lower"),
+    Metric("tcp.rttvar_us", "us", recorded("tcp", "rttvar_us"), better="lower"),
+    Metric("tcp.snd_cwnd", "segments", recorded("tcp", "snd_cwnd")),
+    Metric("tcp.retrans", "segments", recorded("tcp", "retrans"), better="lower"),
+    Metric("tcp.reord_seen", "events", recorded("tcp", "reord_seen"), better="lower"),
+    Metric("tcp.delivered_ce", "segments", recorded("tcp", "delivered_ce")),
+    Metric("tcp.snd_mss", "bytes", recorded("tcp", "snd_mss")),
+    Metric("tcp.snd_wnd", "bytes", recorded("tcp", "snd_wnd")),
+    Metric("tcp.pmtu", "bytes", recorded("tcp", "pmtu")),
+    Metric("kernel_log", "lines", lambda record: len(record.kernel_log), better="lower"),
+    # Beside the seconds that count: set-up, the omitted seconds, taking down.
+    Metric("overhead_s", "s", lambda record: record.wall_s - record.measured_s, better="lower"),
+)
+FAMILIES = (
+    Family("latency_us", "NAME", "us", latencies),
+    Family("cpu_s_per_gb", "PROCESS", "CPU s/GB", process_cpu_per_gb),
+)
+COUNTER_METRICS: tuple[Metric[Counters], ...] = (
+    Metric("drops", "packets", attrgetter("drops"), better="lower"),
+    Metric("errors", "packets", attrgetter("errors"), better="lower"),
+)
+# Of one side of a device, beside its packet sizes, which are figures in packets too.
+SIDE_METRICS: tuple[Metric[SideSizes], ...] = (
+    Metric("packets", "packets", lambda side: sum(side.sizes.values())),
+    Metric("bytes", "bytes", length),
+    Metric("mean_size", "bytes", lambda side: length(side) / sum(side.sizes.values())),
+    Metric("largest_size", "bytes", lambda side: max(side.sizes)),
+    Metric("frags", "frags", frags),
+    Metric("frags_low", "frags", partial(frags_quantile, 0.05)),
+    Metric("frags_high", "frags", partial(frags_quantile, 0.95)),
+)
+
+BITS = "bits_per_second"
+NAMED = {metric.name: metric for metric in METRICS}
+_OF_DEVICES: tuple[Metric[Any], ...] = (*COUNTER_METRICS, *SIDE_METRICS)
+OF_DEVICES = {metric.name: metric for metric in _OF_DEVICES}
+COMPARED = {metric.name: metric for metric in METRICS if metric.compared}
 
 
-def packet_shape(sides: Sides) -> Figures:
-    """`NODE:DEVICE rx bytes`, `mean_size` and `largest_size`: of the packets of the measured seconds."""
-    for name, side in sides.items():
-        length = sum(map(mul, side.sizes.keys(), side.sizes.values()))
-        yield f"{name} bytes", length
-        yield f"{name} mean_size", length / sum(side.sizes.values())
-        yield f"{name} largest_size", max(side.sizes)
-
-
-def frags(sides: Sides) -> Figures:
-    """`NODE:DEVICE tx frags`: mean frags of the packets that carry any, where the collector sees them.
-
-    `frags_low` and `frags_high` are what 5% of these packets stay at or below, and 95%.
-    """
-    for name, side in sides.items():
-        if side.frags:
-            held = sorted(side.frags.items())
-            count = sum(packets for _, packets in held)
-            yield f"{name} frags", sum(number * packets for number, packets in held) / count
-            yield f"{name} frags_low", _quantile(held, count * 0.05)
-            yield f"{name} frags_high", _quantile(held, count * 0.95)
-
-
-def drops(record: Round) -> Figures:
+def figures_of(record: Round, sides: Mapping[Side, SideSizes]) -> Iterator[tuple[str | DeviceMetric, float]]:
+    """Every figure that the round knows, but for its packet sizes."""
+    for metric in METRICS:
+        if (value := metric.read(record)) is not None:
+            yield metric.name, value
+    for family in FAMILIES:
+        for member, value in family.read(record).items():
+            if (name := f"{family.name}.{member}") not in NAMED:
+                yield name, value
     for place, counters in record.counters.items():
-        yield f"{place} drops", counters.drops
-        yield f"{place} errors", counters.errors
+        node, _, device = place.partition(":")
+        for counter in COUNTER_METRICS:
+            if (value := counter.read(counters)) is not None:
+                yield DeviceMetric(node, device, None, counter.name), value
+    for side, seen in sides.items():
+        for of_side in SIDE_METRICS:
+            if (value := of_side.read(seen)) is not None:
+                yield side.metric(of_side.name), value
 
 
-def kernel_log(record: Round) -> Figures:
-    yield "kernel_log", len(record.kernel_log)
+def unit_of(key: str | DeviceMetric) -> str:
+    """The unit of a figure. KeyError for what is none."""
+    if isinstance(key, DeviceMetric):
+        return "packets" if isinstance(key.what, int) else OF_DEVICES[key.what].unit
+    if key in NAMED:
+        return NAMED[key].unit
+    return next(family.unit for family in FAMILIES if key.startswith(f"{family.name}."))
 
 
-def overhead(record: Round) -> Figures:
-    """Seconds of a round beside those that count: set-up, the omitted seconds, taking down."""
-    yield "overhead_s", record.wall_s - record.measured_s
+def better_of(key: str | DeviceMetric) -> Better | None:
+    """Which way of a figure is better; None where neither is, or nobody knows."""
+    if isinstance(key, DeviceMetric):
+        return OF_DEVICES[key.what].better if isinstance(key.what, str) else None
+    return NAMED[key].better if key in NAMED else None
 
 
-METRICS = (
-    Metric("bit/s", bits_per_second),
-    Metric("bytes", transferred),
-    Metric("us", measured),
-    Metric("segments", retransmits),
-    Metric("segments/GB", retransmits_per_gb),
-    Metric("1/s", transactions),
-    Metric("", fairness),
-    Metric("bytes, s", classic),
-    Metric("CPU s/GB", cpu_per_gb),
-    Metric("CPU s/GB", process_cpu_per_gb),
-    Metric("%", cpu_shares),
-    Metric("CPU s", own_cpu),
-    Metric("%", noise),
-    Metric("us", latency),
-    Metric("us", tcp_times),
-    Metric("", tcp_state),
-    Metric("bytes", tcp_sizes),
-    Metric("packets", drops),
-    Metric("lines", kernel_log),
-    Metric("s", overhead),
-)
-# The same, of what each side of each device saw beside its packet sizes, which are metrics too (gather.py).
-SIDE_METRICS = (
-    SideMetric("packets", packets),
-    SideMetric("bytes", packet_shape),
-    SideMetric("frags", frags),
-)
-
-PING_PONG = ("transactions_per_second", "latency_us.min", "latency_us.p90", "latency_us.p99")
-# What the tables of comparisons show, in that order.
-COMPARED = ("bits_per_second", "retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG)
-
-
-def sides_of(record: Round) -> Sides:
+def sides_of(record: Round) -> dict[Side, SideSizes]:
     """What each side saw in the measured seconds; rows without any packet there are left out.
 
     A collector that saw no omitted seconds end leaves `measured_packets` at 0
     everywhere: then all packets count.
     """
     omitted = any(row.measured_packets for row in record.packet_sizes)
-    sides: Sides = {}
+    sides: dict[Side, SideSizes] = {}
     node = device = direction = ""
-    side = Side()
+    side = SideSizes()
     for row in record.packet_sizes:
         count = row.measured_packets if omitted else row.packets
         if not count:
@@ -234,27 +272,9 @@ def sides_of(record: Round) -> Sides:
         # Rows of a side stand together: compare with the row before, look up where they change.
         if row.direction != direction or row.device != device or row.node != node:
             node, device, direction = row.node, row.device, row.direction
-            side = sides.setdefault(f"{node}:{device} {direction}", Side())
-        sizes, frags, nr_frags = side.sizes, side.frags, row.nr_frags
+            side = sides.setdefault(Side(node, device, row.direction), SideSizes())
+        sizes, by_frags, nr_frags = side.sizes, side.frags, row.nr_frags
         sizes[row.size] = sizes.get(row.size, 0) + count
         if nr_frags:
-            frags[nr_frags] = frags.get(nr_frags, 0) + count
+            by_frags[nr_frags] = by_frags.get(nr_frags, 0) + count
     return sides
-
-
-@lru_cache(maxsize=1 << 17)
-def size_of(name: str) -> tuple[str, str, int] | None:
-    """(`node:device`, direction, size) of a packet size's metric; None for any other."""
-    place, _, rest = name.partition(" ")
-    direction, _, size = rest.partition(" ")
-    return (place, direction, int(size)) if size.isdigit() else None
-
-
-def _quantile(held: list[tuple[int, int]], rank: float) -> float:
-    """The first value of (value, packets), in order, at which `rank` packets are reached."""
-    done = 0
-    for value, packets in held:
-        done += packets
-        if done >= rank:
-            return value
-    return held[-1][0]

@@ -12,10 +12,10 @@ from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulatio
 from testbed.analysis.columns import Gathered, StateRounds, gather, in_pairs
 from testbed.analysis.description import method, state_headers
 from testbed.analysis.evidence import all_rules, differing
-from testbed.analysis.expect import report_metric
 from testbed.analysis.expectations import ExpectationData, asked_expectations, judged_expectations
 from testbed.analysis.explain import explained
-from testbed.analysis.metrics import COMPARED, size_of
+from testbed.analysis.metric_key import DeviceMetric, MetricKey, Side, packet_size
+from testbed.analysis.metrics import COMPARED, Better, better_of, unit_of
 from testbed.analysis.part import Part
 from testbed.records.round import Round, Stack
 from testbed.records.run import SCHEMA, Kernel, Machine, Run, Status
@@ -46,6 +46,9 @@ class MetricSummary(Part):
     explained: str | None = Field(None, description="of a packet size: the arithmetic behind it")
 
 
+Summaries = dict[str | DeviceMetric, MetricSummary]
+
+
 class DriftData(Part):
     change: float = Field(description="over the whole run, as a fraction: 0.06 is 6% up")
     p: float
@@ -54,7 +57,8 @@ class DriftData(Part):
 class ComparisonData(Part):
     """State b against state a in one metric, over the blocks that have both."""
 
-    metric: str
+    metric: MetricKey
+    better: Better | None = Field(description="which way of the metric is better; null where neither is")
     a: str
     b: str
     effect: float | None = Field(
@@ -104,7 +108,7 @@ class ReportData(Part):
     experiment: str
     status: Status
     problems: list[str] = Field(description="what a reader must know first: interrupted, broken lines")
-    states: dict[str, dict[str, MetricSummary]] = Field(description="state -> metric -> summary")
+    states: dict[str, dict[MetricKey, MetricSummary]] = Field(description="state -> metric -> summary")
     comparisons: list[ComparisonData]
     expectations: list[ExpectationData]
     stacks: dict[str, list[Stack]] = Field(
@@ -153,11 +157,11 @@ def make_report(
     and csv tell them one by one.
     """
     gathered = gather(rounds, run)
-    expected = [report_metric(one.metric) for one in asked_expectations(run)]
+    expected = [one.key for one in asked_expectations(run)]
     # From half of what is told on: rounding shall decide nothing.
     gathered.tell_sizes(0 if whole else MAIN_SHARE / 2, expected)
     states = gathered.states
-    summaries = {name: _summaries(held, gathered.units, run) for name, held in states.items()}
+    summaries = {name: _summaries(held, run) for name, held in states.items()}
     pairs = compared_states(run, states)
     comparisons = _comparisons(states, summaries, pairs, asked_effect(run), whole=whole)
     headers = state_headers(run)
@@ -180,7 +184,7 @@ def make_report(
         ],
         rounds={name: _counts(held) for name, held in states.items()},
         distinct_sizes={
-            name: {place: len(set(log.sizes)) for place, log in held.sizes.items()}
+            name: {str(side): len(set(log.sizes)) for side, log in held.sizes.items()}
             for name, held in states.items()
         },
         headers={name: headers.get(held.state, "") for name, held in states.items()},
@@ -220,33 +224,31 @@ def asked_effect(run: Run) -> float:
     return 1 + float((run.experiment.get("protocol") or {}).get("target") or 0.05)
 
 
-def main_sizes(summaries: dict[str, MetricSummary]) -> dict[str, tuple[float, float]]:
+def main_sizes(summaries: Summaries) -> dict[DeviceMetric, tuple[float, float]]:
     """Packet-size metrics that carry 1% of their side's packets or bytes -> their two shares.
 
     At most MOST_SIZES of a side, those with the largest shares: where a slow flow has
     dozens of sizes, no single one says much.
     """
     shares = size_shares(summaries, MAIN_SHARE)
-    ranks: dict[str, list[str]] = {}
-    for name in sorted(shares, key=lambda name: -max(shares[name])):
-        ranks.setdefault(name.rpartition(" ")[0], []).append(name)
-    kept = {name for names in ranks.values() for name in names[:MOST_SIZES]}
-    return {name: share for name, share in shares.items() if name in kept}
+    ranks: dict[Side, list[DeviceMetric]] = {}
+    for key in sorted(shares, key=lambda key: -max(shares[key])):
+        if found := packet_size(key):
+            ranks.setdefault(found.side, []).append(key)
+    kept = {key for keys in ranks.values() for key in keys[:MOST_SIZES]}
+    return {key: share for key, share in shares.items() if key in kept}
 
 
-def size_shares(summaries: dict[str, MetricSummary], least: float = 0.0) -> dict[str, tuple[float, float]]:
-    """Packet-size metric -> its share of its side's packets, and of its bytes, where one reaches `least`."""
-    shares: dict[str, tuple[float, float]] = {}
-    for name, summary in summaries.items():
-        if found := size_of(name):
-            place, direction, size = found
+def size_shares(summaries: Summaries, least: float = 0.0) -> dict[DeviceMetric, tuple[float, float]]:
+    """Packet size -> its share of its side's packets, and of its bytes, where one reaches `least`."""
+    shares: dict[DeviceMetric, tuple[float, float]] = {}
+    for key, summary in summaries.items():
+        if found := packet_size(key):
             count = _total(summary)
-            packets, length = (
-                _total(summaries[f"{place} {direction} {what}"]) for what in ("packets", "bytes")
-            )
-            share = count / packets, count * size / length
+            packets, length = (_total(summaries[found.side.metric(what)]) for what in ("packets", "bytes"))
+            share = count / packets, count * found.size / length
             if max(share) >= least:
-                shares[name] = share
+                shares[found.side.metric(found.size)] = share
     return shares
 
 
@@ -255,23 +257,23 @@ def _total(summary: MetricSummary) -> float:
     return summary.mean * summary.n
 
 
-def _summaries(held: StateRounds, units: dict[str, str], run: Run) -> dict[str, MetricSummary]:
+def _summaries(held: StateRounds, run: Run) -> Summaries:
     metrics = held.metrics()
     words = explained(held.example, run.states.get(held.state, {}), metrics) if held.example else {}
-    summaries = {}
+    summaries: Summaries = {}
     for metric in metrics:
         values = held.columns[metric].values
-        seen = len(values) if size_of(metric) else None
+        seen = len(values) if packet_size(metric) else None
         summary = summarise(values, zeros=0 if seen is None else len(held.with_sizes) - seen)
         summaries[metric] = MetricSummary(
-            unit=units[metric], rounds_seen=seen, explained=words.get(metric), **vars(summary)
+            unit=unit_of(metric), rounds_seen=seen, explained=words.get(metric), **vars(summary)
         )
     return summaries
 
 
 def _comparisons(
     states: dict[str, StateRounds],
-    summaries: dict[str, dict[str, MetricSummary]],
+    summaries: dict[str, Summaries],
     asked: Sequence[tuple[str, str]],
     effect: float,
     *,
@@ -293,22 +295,23 @@ def _comparisons(
     return compared
 
 
-def _compared_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
+def _compared_metrics(summaries: Summaries) -> dict[str | DeviceMetric, None]:
     """All metrics, but of the packet sizes only the main ones. In order, as a set that keeps it."""
     main = main_sizes(summaries)
-    return dict.fromkeys(name for name in summaries if name in main or not size_of(name))
+    return dict.fromkeys(name for name in summaries if name in main or not packet_size(name))
 
 
-def _shown_metrics(summaries: dict[str, MetricSummary]) -> dict[str, None]:
+def _shown_metrics(summaries: Summaries) -> dict[str | DeviceMetric, None]:
     return dict.fromkeys(name for name in summaries if name in COMPARED)
 
 
 def _comparison(
-    metric: str, a: str, b: str, result: Comparison, effect: float, found: Drift | None
+    metric: str | DeviceMetric, a: str, b: str, result: Comparison, effect: float, found: Drift | None
 ) -> ComparisonData:
     wanted = None if result.spread is None else pairs_to_show(result.spread, effect)
     return ComparisonData(
         metric=metric,
+        better=better_of(metric),
         a=a,
         b=b,
         effect=result.effect,

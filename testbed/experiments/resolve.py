@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel
 
 from testbed import yamlfile
-from testbed.analysis.expect import parse, place_of
+from testbed.analysis.expect import parse
 from testbed.devices.settings import Settings
 from testbed.errors import InputError
 from testbed.experiments.parameters import filled_in, unknown
@@ -197,9 +197,9 @@ def _check_expectations(
     """InputError for an expectation about a device that its state's topology does not have."""
     for index, entry in enumerate(experiment.expect):
         for one in parse([entry], list(experiment.variations())):
-            place = place_of(one.metric)
-            if place is None or one.state not in states:
+            if isinstance(one.key, str) or one.state not in states:
                 continue
+            place = one.key.place
             known = [str(end) for end in states[one.state].topology.placed()]
             if place not in known:
                 hint = did_you_mean(place, known) or f"; there are {', '.join(known)}"

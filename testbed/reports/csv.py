@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+from testbed.analysis.metrics import unit_of
 from testbed.analysis.report import Report, main_sizes
 
 COLUMNS = ("run_id", "state", "kernel", "round", "block", "metric", "unit", "value")
@@ -23,7 +24,7 @@ def csv_report(report: Report) -> str:
         main = main_sizes(report.data.states[state])
         for metric in held.metrics():
             series = held.series(metric) if metric in main else held.seen(metric)
-            unit = report.gathered.units[metric]
+            unit = unit_of(metric)
             for number, block, value in zip(series.rounds, series.blocks, series.values, strict=True):
                 row = (
                     report.data.run_id,

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from testbed.analysis.metrics import size_of
+from testbed.analysis.metric_key import Side, packet_size
 from testbed.analysis.report import MAIN_SHARE, ComparisonData, Report, ReportData, size_shares
 from testbed.reports import svg
 from testbed.reports.figures_text import effect, in_gbit
 from testbed.reports.many_states import bitrates, is_long, pair_names
-from testbed.reports.tables import TITLES, compared, shown_sides
+from testbed.reports.tables import compared, shown_sides, title_of
 
 GBIT = 1e-9
 LEFT, RIGHT = 64, svg.WIDTH - 16
@@ -62,7 +62,7 @@ def effects(report: Report) -> Iterator[Figure]:
         return
     heading, names = pair_names(report.data, rows)
     if not many:
-        heading, names = "", [f"{one.b} / {one.a}: {TITLES[one.metric]}" for one in rows]
+        heading, names = "", [f"{one.b} / {one.a}: {title_of(one.metric)}" for one in rows]
     # Of a few rounds an interval can reach a hundred times as far as any effect: it ends with the figure.
     points = [1.0, *(one.effect or 1.0 for one in rows)]
     least, most = min(points) / MOST_REACH, max(points) * MOST_REACH
@@ -248,13 +248,13 @@ def _largest_share(held: Mapping[int, tuple[float, float]]) -> str:
     return f"{size} ({length:.0%})"
 
 
-def _shares(data: ReportData, state: str, side: str) -> dict[int, tuple[float, float]]:
+def _shares(data: ReportData, state: str, side: Side) -> dict[int, tuple[float, float]]:
     """Size -> shares of the packets and of the bytes, of every size of a side."""
     found = {}
-    for name, share in size_shares(data.states[state]).items():
-        place, direction, size = size_of(name) or ("", "", 0)
-        if f"{place} {direction}" == side:
-            found[size] = share
+    for key, share in size_shares(data.states[state]).items():
+        size = packet_size(key)
+        if size and size.side == side:
+            found[size.size] = share
     return found
 
 
@@ -264,7 +264,7 @@ def _room(names: Sequence[str]) -> float:
 
 
 def _effect_words(one: ComparisonData) -> str:
-    return f"{one.b} / {one.a}, {TITLES[one.metric]}: {effect(one)}, {one.verdict}"
+    return f"{one.b} / {one.a}, {title_of(one.metric)}: {effect(one)}, {one.verdict}"
 
 
 def _drift_words(data: ReportData) -> str:

@@ -6,6 +6,7 @@ import shlex
 from importlib.resources import files
 
 from testbed.analysis.evidence import first_stacks
+from testbed.analysis.metric_key import packet_size
 from testbed.analysis.report import Report
 from testbed.reports import svg, tables
 from testbed.reports.figures import css, figures
@@ -50,7 +51,7 @@ def html_report(report: Report) -> str:
             (state, name, summary.unit, spread(summary))
             for state, held in data.states.items()
             for name, summary in held.items()
-            if name.count(" ") < 2 or not name.rpartition(" ")[2].isdigit()
+            if not packet_size(name)
         ],
         command=shlex.join(data.argv),
     )

@@ -8,12 +8,13 @@ from itertools import product
 from typing import Any
 
 from testbed.analysis.columns import StateRounds
+from testbed.analysis.metric_key import DeviceMetric, Side
+from testbed.analysis.metrics import BITS
 from testbed.analysis.report import Report
 from testbed.records.run import state_label
 from testbed.reports.figures_text import table
 from testbed.reports.tables import Table
 
-BITS = "bits_per_second"
 # netperf prints 10^6 bits a second with two decimals; whoever uses it quotes it so.
 UNITS = {"netperf": ("Mbit/s", 1e-6, 2)}
 USUAL_UNIT = ("Gbit/s", 1e-9, 3)
@@ -112,23 +113,27 @@ def _received(report: Report, state: str, place: str | None) -> str:
     if state in report.run.skipped:
         return "skipped"
     held = report.data.states.get(state) or {}
-    sides = [name.removesuffix(" largest_size") for name in held if name.endswith(" rx largest_size")]
+    sides = [
+        Side(key.node, key.device, key.direction)
+        for key in held
+        if isinstance(key, DeviceMetric) and key.direction == "rx" and key.what == "largest_size"
+    ]
     if not sides:
         return "no valid round"
-    largest = max(sides, key=lambda one: held[f"{one} largest_size"].max)
-    side = f"{place} rx" if f"{place} rx" in sides else largest
+    largest = max(sides, key=lambda one: held[one.metric("largest_size")].max)
+    side = next((one for one in sides if str(one) == f"{place} rx"), largest)
     again = held.get("retransmits")
     resent = f"; {again.mean:.0f}" if again else ""
-    return f"{held[f'{side} largest_size'].max:.0f}, {held[f'{side} mean_size'].mean:.0f}{resent}"
+    size, mean = held[side.metric("largest_size")].max, held[side.metric("mean_size")].mean
+    return f"{size:.0f}, {mean:.0f}{resent}"
 
 
 def before_after(report: Report, a: str, b: str) -> Table:
     """Two states figure by figure, medians; CPU with its change in percent of what it was."""
     rows = []
-    for name in report.data.states[a]:
-        if name.endswith(" tx frags_low"):
-            place = name.partition(" ")[0]
-            rows.append([f"frags per skb ({place})", *(_frags(report, state, place) for state in (a, b))])
+    for key in report.data.states[a]:
+        if isinstance(key, DeviceMetric) and (key.direction, key.what) == ("tx", "frags_low"):
+            rows.append([f"frags per skb ({key.place})", *(_frags(report, state, key) for state in (a, b))])
     rows.append(["throughput", *(f"{_median(report, state, BITS) * 1e-9:.1f} Gb/s" for state in (a, b))])
     for name, title in (("cpu.app.system", "app CPU (sys)"), ("cpu.net.softirq", "net CPU (softirq)")):
         if all(name in report.data.states[state] for state in (a, b)):
@@ -183,17 +188,17 @@ def _gain(report: Report, names: Sequence[str]) -> str:
     return f"{means[1].mean / means[0].mean - 1:.1%}"
 
 
-def _frags(report: Report, state: str, place: str) -> str:
-    low, high = (_median(report, state, f"{place} tx frags_{end}") for end in ("low", "high"))
+def _frags(report: Report, state: str, lowest: DeviceMetric) -> str:
+    low, high = (_median(report, state, key) for key in (lowest, lowest._replace(what="frags_high")))
     return f"{low:.0f}-{high:.0f}" if low != high else f"{low:.0f}"
 
 
-def _median(report: Report, state: str, metric: str) -> float:
+def _median(report: Report, state: str, metric: str | DeviceMetric) -> float:
     summary = report.data.states[state].get(metric)
     return summary.median if summary else 0.0
 
 
-def _median_round(held: StateRounds) -> dict[str, float]:
+def _median_round(held: StateRounds) -> dict[str | DeviceMetric, float]:
     """Every figure of the round whose throughput is nearest the state's median."""
     series = held.series(BITS)
     if not series.values:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.description import settings_words
+from testbed.analysis.metrics import BITS
 from testbed.analysis.report import ComparisonData, Report, ReportData
 from testbed.reports.figures_text import effect, p_value
 from testbed.reports.tables import Table, compared
@@ -82,7 +83,7 @@ def pair_names(data: ReportData, shown: Sequence[ComparisonData]) -> tuple[str, 
 
 def bitrates(data: ReportData) -> list[ComparisonData]:
     """The comparisons of the bitrate."""
-    return [one for one in compared(data) if one.metric == "bits_per_second"]
+    return [one for one in compared(data) if one.metric == BITS]
 
 
 def _value(body: Mapping[str, Any]) -> str:

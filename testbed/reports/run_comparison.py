@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from testbed.analysis.metrics import COMPARED
+from testbed.analysis.metrics import BITS, COMPARED
 from testbed.analysis.part import Part
 from testbed.analysis.report import ComparisonData, Report, asked_effect
 from testbed.records.run import Run
 from testbed.reports.figures_text import p_value, ratio_words, table, wrapped
-from testbed.reports.tables import TITLES
+from testbed.reports.tables import title_of
 from testbed.stats.compare import Verdict, compare_unpaired, judged_together
 
 Agreement = Literal["agrees", "disagrees", "cannot tell"]
@@ -104,8 +104,8 @@ def differences(a: Run, b: Run) -> list[str]:
 
 def reproduced(theirs: Report, ours: Report) -> list[Reproduced]:
     """The throughput effects that both runs have, and whether they agree."""
-    here = {(one.a, one.b): one for one in ours.data.comparisons if one.metric == "bits_per_second"}
-    there = [one for one in theirs.data.comparisons if one.metric == "bits_per_second"]
+    here = {(one.a, one.b): one for one in ours.data.comparisons if one.metric == BITS}
+    there = [one for one in theirs.data.comparisons if one.metric == BITS]
     return [
         Reproduced(
             metric=one.metric,
@@ -172,7 +172,13 @@ def compare_text(found: RunComparison) -> str:
         *wrapped("Unpaired: the rounds of two runs do not belong together, so drift is not cancelled."),
     ]
     rows = [
-        [one.state, TITLES[one.metric], _effect(one.effect, one.ci95), p_value(one.p_holm), one.verdict]
+        [
+            one.state,
+            title_of(one.metric),
+            _effect(one.effect, one.ci95),
+            p_value(one.p_holm),
+            one.verdict,
+        ]
         for one in found.comparisons
         if one.effect is not None or one.p_mann_whitney != 1
     ]

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
-from testbed.analysis.metrics import COMPARED, PING_PONG, size_of
-from testbed.analysis.report import ComparisonData, MetricSummary, ReportData, main_sizes
+from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
+from testbed.analysis.metrics import BITS, COMPARED, METRICS, NAMED
+from testbed.analysis.report import ComparisonData, MetricSummary, ReportData, Summaries, main_sizes
 from testbed.reports.figures_text import effect, in_gbit, p_value, short, spread, with_interval
 from testbed.stats.compare import least_pairs
-
-# What the tables show beside the bitrate, where a run has it. A further one is one more line.
-TITLES = {
-    "bits_per_second": "bitrate",
-    "retransmits": "retransmits",
-    "cpu_s_per_gb": "CPU s/GB",
-    "cpu_s_per_gb.client": "client CPU s/GB",
-    "transactions_per_second": "transactions/s",
-    "latency_us.min": "min us",
-    "latency_us.p90": "p90 us",
-    "latency_us.p99": "p99 us",
-    "fairness": "fairness",
-    "sockets.receive": "recv socket",
-    "sockets.send": "send socket",
-    "sockets.message": "message",
-    "sockets.elapsed_s": "elapsed s",
-    "cpu.app.system": "app CPU sys %",
-    "cpu.net.softirq": "net CPU sirq %",
-}
-# netperf's own columns, in its order; the throughput stands before them.
-CLASSIC = ("sockets.receive", "sockets.send", "sockets.message", "sockets.elapsed_s")
-STATE_COLUMNS = ("retransmits", "cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG, "fairness", *CLASSIC)
-# Columns with an interval; the others are read beside these, or say how it was measured.
-ESTIMATED = {"cpu_s_per_gb", "cpu_s_per_gb.client", *PING_PONG}
 
 CORE_FIELDS = ("user", "system", "idle", "iowait", "irq", "softirq")
 STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (
@@ -89,24 +66,30 @@ def state_title(data: ReportData, state: str) -> str:
 
 def states_table(data: ReportData) -> Table | None:
     """One row for each state: bitrate and what stands beside it, what is judged with its interval."""
-    if not any("bits_per_second" in summaries for summaries in data.states.values()):
+    if not any(BITS in summaries for summaries in data.states.values()):
         return None
-    beside = [name for name in STATE_COLUMNS if any(name in held for held in data.states.values())]
+    titled = [metric.name for metric in METRICS if metric.title and metric.name != BITS]
+    beside = [name for name in titled if any(name in held for held in data.states.values())]
     rows = [
         [
             state,
             str(data.rounds[state].valid),
-            in_gbit(summaries["bits_per_second"]).split(" ±")[0] if "bits_per_second" in summaries else "",
+            in_gbit(summaries[BITS]).split(" ±")[0] if BITS in summaries else "",
             *(_beside(name, summaries[name]) if name in summaries else "" for name in beside),
         ]
         for state, summaries in data.states.items()
     ]
-    titles = [f"{TITLES[name]} [95% CI]" if name in ESTIMATED else TITLES[name] for name in beside]
+    titles = [NAMED[name].title + " [95% CI]" * NAMED[name].interval for name in beside]
     return Table("States", ["state", "rounds", "Gbit/s [95% CI]", *titles], rows, right=3)
 
 
 def _beside(name: str, summary: MetricSummary) -> str:
-    return with_interval(summary) if name in ESTIMATED else short(summary.mean)
+    return with_interval(summary) if NAMED[name].interval else short(summary.mean)
+
+
+def title_of(metric: str | DeviceMetric) -> str:
+    """What tables and figures call a metric."""
+    return NAMED[metric].title if metric in NAMED else str(metric)
 
 
 def comparison_tables(data: ReportData) -> Iterator[Table]:
@@ -117,13 +100,13 @@ def comparison_tables(data: ReportData) -> Iterator[Table]:
         yield Table(
             f"a = {a}, b = {b}, {ours[0].pairs} pairs",
             ["metric", "b/a [95% CI]", "p", "verdict"],
-            [[TITLES[one.metric], effect(one), p_value(one.p_holm), one.verdict] for one in ours],
+            [[title_of(one.metric), effect(one), p_value(one.p_holm), one.verdict] for one in ours],
         )
 
 
 def remarks(data: ReportData) -> list[str]:
     """What the comparisons' tables cannot say: how many rounds are missing, p's adjustment, drift."""
-    bitrates = [one for one in compared(data) if one.metric == "bits_per_second"]
+    bitrates = [one for one in compared(data) if one.metric == BITS]
     lines = []
     if any(one.verdict == "too few rounds" for one in bitrates):
         needed = least_pairs(len(bitrates))
@@ -161,10 +144,10 @@ def size_rows(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
     summaries = data.states[state]
     main = main_sizes(summaries)
     for side in _sides_once(main):
-        shown = [name for name in summaries if name in main and name.startswith(f"{side} ")]
+        shown = [key for key in main if (size := packet_size(key)) and size.side == side]
         for name in shown:
-            yield name, f"{spread(summaries[name])}{_seen(summaries[name])}"
-        if count := data.distinct_sizes[state][side] - len(shown):
+            yield str(name), f"{spread(summaries[name])}{_seen(summaries[name])}"
+        if count := data.distinct_sizes[state][str(side)] - len(shown):
             rest = 1 - sum(main[name][1] for name in shown)
             yield f"{side}, {count} more size{'s' if count > 1 else ''}", f"{max(0.0, rest):.2%} of the bytes"
 
@@ -179,7 +162,7 @@ def boots_row(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
     yield f"{one.boots} boot{'' if one.boots == 1 else 's'}", words or "one round, no spread"
 
 
-def state_rows(summaries: Mapping[str, MetricSummary]) -> Iterator[tuple[str, str]]:
+def state_rows(summaries: Summaries) -> Iterator[tuple[str, str]]:
     """(what, means) of the state's flow, its cores as kperf prints them, and what may have disturbed it."""
     rows: dict[str, list[str]] = {}  # net and app CPU are the same where the cores are
     for title, names in STATE_ROWS:
@@ -217,21 +200,20 @@ def rule_line(data: ReportData) -> str:
     return f"Packet sizes against the counters: {told}." if told else ""
 
 
-def shown_sides(summaries: dict[str, MetricSummary]) -> list[str]:
-    """`NODE:DEVICE rx` of every device; a tx side only where no rx side shows the same sizes.
+def shown_sides(summaries: Summaries) -> list[Side]:
+    """The rx side of every device; a tx side only where no rx side shows the same sizes.
 
     On a veth pair what one end sends is what the other receives: saying it once is enough.
     """
     return _sides_once(main_sizes(summaries))
 
 
-def _sides_once(main: Iterable[str]) -> list[str]:
-    sides: dict[str, set[int]] = {}
-    for name in main:
-        place, direction, size = size_of(name) or ("", "", 0)
-        sides.setdefault(f"{place} {direction}", set()).add(size)
-    received = [sizes for side, sizes in sides.items() if side.endswith(" rx")]
-    return [side for side, sizes in sides.items() if side.endswith(" rx") or sizes not in received]
+def _sides_once(main: Iterable[DeviceMetric]) -> list[Side]:
+    sides: dict[Side, set[int]] = {}
+    for side, size in filter(None, map(packet_size, main)):
+        sides.setdefault(side, set()).add(size)
+    received = [sizes for side, sizes in sides.items() if side.direction == "rx"]
+    return [side for side, sizes in sides.items() if side.direction == "rx" or sizes not in received]
 
 
 def explanations(data: ReportData) -> list[tuple[int, str]]:
@@ -239,10 +221,9 @@ def explanations(data: ReportData) -> list[tuple[int, str]]:
     found: dict[tuple[int, str], None] = {}
     for summaries in data.states.values():
         for name in main_sizes(summaries):
-            _, _, size = size_of(name) or ("", "", 0)
             words = summaries[name].explained
-            if words:
-                found[(size, words)] = None
+            if words and name.size is not None:
+                found[(name.size, words)] = None
     return sorted(found)
 
 

@@ -7,8 +7,8 @@ from made_many import many_lines, many_run
 from made_rounds import blocks_of, made_round, made_run, made_state, packets, sample_with
 from msgspec.json import Decoder
 
-from testbed.analysis.expect import parse, report_metric
-from testbed.analysis.metrics import size_of
+from testbed.analysis.expect import metric_named, parse
+from testbed.analysis.metric_key import DeviceMetric, key_of, packet_size
 from testbed.analysis.report import make_report, report_data
 from testbed.records.round import Round
 from testbed.records.run import Kernel
@@ -117,10 +117,10 @@ def test_a_ratio_is_judged_on_each_kernel_by_its_own_rounds():
 
 def test_every_metric_of_a_report_may_be_expected():
     held = report_data(many_run(), map(Decoder(Round).decode, many_lines(3))).states["big-tcp"]
-    assert {"noise.foreign", "cpu_s.testbed", "server:veth0 rx bytes", "tcp.pmtu"} <= held.keys()
-    for name in held:
-        what = f"{name}.packets" if size_of(name) else name
-        assert report_metric(what.replace(" ", ".")) == name
+    assert {"noise.foreign", "cpu_s.testbed", key_of("server:veth0 rx bytes"), "tcp.pmtu"} <= held.keys()
+    for key in held:
+        name = f"{key}.packets" if packet_size(key) else str(key)
+        assert metric_named(name.replace(" ", ".")) == (key, False)
 
 
 def test_a_star_is_every_state():
@@ -144,8 +144,12 @@ def test_what_cannot_be_expected_is_refused_in_words(entry, message):
 
 
 def test_names_of_devices_may_hold_dots():
-    assert report_metric("server:eth0.100.rx.1514.packets") == "server:eth0.100 rx 1514"
-    assert report_metric("server:eth0.100.drops") == "server:eth0.100 drops"
+    size = DeviceMetric("server", "eth0.100", "rx", 1514)
+    assert metric_named("server:eth0.100.rx.1514.packets") == (size, False)
+    assert metric_named("server:eth0.100.rx.1514.share") == (size, True)
+    drops = DeviceMetric("server", "eth0.100", None, "drops")
+    assert metric_named("server:eth0.100.drops") == (drops, False)
+    assert [key_of(str(key)) for key in (size, drops)] == [size, drops]
 
 
 def test_expectations_of_skipped_states_are_left_out_and_the_text_names_the_others():

@@ -5,6 +5,7 @@ from made_rounds import made_round, made_run, made_state, packets
 from msgspec.structs import replace
 
 from testbed.analysis.explain import Flow, explain, explained, flow_of
+from testbed.analysis.metric_key import Side, key_of
 from testbed.analysis.report import report_data
 from testbed.records.round import Tcp, Tuple, Workload
 
@@ -62,10 +63,8 @@ def test_options_hold_no_more_than_three_sack_blocks_beside_timestamps_and_four_
 
 def test_only_what_goes_back_to_the_sender_can_be_an_ack_with_sack_blocks():
     flow = Flow(family=6, mss=1428, options=12, nodes=("client", "server"))
-    sides = [
-        (place, way) for place in ("client:veth0", "router:eth0", "server:veth0") for way in ("rx", "tx")
-    ]
-    assert [side for side in sides if flow.acks(*side)] == [("client:veth0", "rx"), ("server:veth0", "tx")]
+    sides = [Side(node, "veth0", way) for node in ("client", "router", "server") for way in ("rx", "tx")]
+    assert [str(side) for side in sides if flow.acks(side)] == ["client:veth0 rx", "server:veth0 tx"]
 
 
 def test_an_ipv4_packet_never_has_the_jumbo_option():
@@ -107,8 +106,9 @@ def test_without_gso_the_mss_is_what_the_mtu_leaves():
     flow = flow_of(flow_round(), made_state(length=512_000))
     assert flow is not None
     assert (flow.mss, flow.options, flow.write, flow.limit) == (65_463, 12, 512_000, 65_536)
-    words = explained(flow_round(), made_state(length=512_000), ["server:veth0 rx 65549"])
-    assert words["server:veth0 rx 65549"].startswith("1 x 65463 + 86")
+    key = key_of("server:veth0 rx 65549")
+    words = explained(flow_round(), made_state(length=512_000), [key])
+    assert words[key].startswith("1 x 65463 + 86")
 
 
 def test_the_mss_that_tcp_reports_wins_over_gso_packets():
@@ -144,5 +144,6 @@ def test_the_report_carries_the_arithmetic_of_sizes_of_any_round():
     rows = packets("server:veth0", "rx", {53845: 3})
     later = replace(flow_round(packet_sizes=rows), round=1, block=1)
     data = report_data(made_run({"a": made_state(length=512_000)}), [flow_round(), later])
-    assert (data.states["a"]["server:veth0 rx 53845"].explained or "").startswith("53759 (remainder of a")
-    assert data.states["a"]["client:veth0 rx 86"].explained == f"pure ACK: 86 {HEADERS}"
+    remainder = data.states["a"][key_of("server:veth0 rx 53845")]
+    assert (remainder.explained or "").startswith("53759 (remainder of a")
+    assert data.states["a"][key_of("client:veth0 rx 86")].explained == f"pure ACK: 86 {HEADERS}"

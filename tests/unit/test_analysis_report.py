@@ -7,7 +7,7 @@ import pytest
 from made_rounds import KERNEL, blocks_of, made_round, made_run, made_state, packets, sample_with
 from msgspec.structs import replace
 
-from testbed.analysis.metrics import size_of
+from testbed.analysis.metric_key import key_of, packet_size
 from testbed.analysis.report import ReportData, main_sizes, report_data
 from testbed.records.round import CoreUse, Cpu, PacketSizesMeta, ProcessUse, Tcp, Workload
 
@@ -25,27 +25,27 @@ def test_a_size_absent_from_a_round_counts_zero_and_the_report_says_in_how_many_
     rounds = [nagle_round(0, 0, {862: 90, 512086: 10}), nagle_round(1, 1, {512086: 40})]
     rounds.append(nagle_round(2, 2, {862: 60, 512086: 10}))
     data = report_data(made_run({"big-tcp": made_state()}), rounds)
-    rare = data.states["big-tcp"][f"{SIDE} rx 862"]
+    rare = data.states["big-tcp"][key_of(f"{SIDE} rx 862")]
     assert (rare.n, rare.mean, rare.min, rare.rounds_seen) == (3, 50.0, 0.0, 2)
-    assert data.states["big-tcp"][f"{SIDE} rx 512086"].rounds_seen == 3
+    assert data.states["big-tcp"][key_of(f"{SIDE} rx 512086")].rounds_seen == 3
 
 
 def test_a_round_without_packet_sizes_says_nothing_about_them():
     without = made_round(1, "big-tcp", 1, packet_sizes_meta=PacketSizesMeta(collector="none"))
     data = report_data(made_run({"big-tcp": made_state()}), [nagle_round(0, 0, {862: 90}), without])
-    assert data.states["big-tcp"][f"{SIDE} rx 862"].n == 1
+    assert data.states["big-tcp"][key_of(f"{SIDE} rx 862")].n == 1
     assert data.states["big-tcp"]["bits_per_second"].n == 2
 
 
 def test_packets_of_omitted_seconds_do_not_count():
     data = report_data(made_run({"big-tcp": made_state()}), [nagle_round(0, 0, {862: 90}, omitted=1000)])
-    assert data.states["big-tcp"][f"{SIDE} rx 862"].mean == 90
+    assert data.states["big-tcp"][key_of(f"{SIDE} rx 862")].mean == 90
 
 
 def test_rows_of_one_size_that_differ_in_segments_are_one_size():
     rows = packets(SIDE, "rx", {862: 5}, gso_segs=1) + packets(SIDE, "rx", {862: 7}, gso_segs=2)
     data = report_data(made_run({"a": made_state()}), [made_round(0, "a", 0, packet_sizes=rows)])
-    assert data.states["a"][f"{SIDE} rx 862"].mean == 12
+    assert data.states["a"][key_of(f"{SIDE} rx 862")].mean == 12
 
 
 def test_mean_size_largest_size_and_frags_are_weighted_by_packets():
@@ -53,9 +53,9 @@ def test_mean_size_largest_size_and_frags_are_weighted_by_packets():
     rows += packets("client:veth0", "tx", {4000: 10}, nr_frags=6) + packets("client:veth0", "tx", {86: 5})
     data = report_data(made_run({"a": made_state()}), [made_round(0, "a", 0, packet_sizes=rows)])
     held = data.states["a"]
-    assert held["client:veth0 tx mean_size"].mean == pytest.approx((30_000 + 40_000 + 430) / 45)
-    assert held["client:veth0 tx largest_size"].mean == 4000
-    assert held["client:veth0 tx frags"].mean == 3.0
+    assert held[key_of("client:veth0 tx mean_size")].mean == pytest.approx((30_000 + 40_000 + 430) / 45)
+    assert held[key_of("client:veth0 tx largest_size")].mean == 4000
+    assert held[key_of("client:veth0 tx frags")].mean == 3.0
 
 
 def test_cpu_per_gb_is_the_busy_time_of_all_cores_over_the_bytes():
@@ -102,7 +102,7 @@ def test_a_size_that_vanishes_is_lower_in_b_without_a_ratio():
             rows = packets(SIDE, "rx", sizes)
             rounds.append(made_round(len(rounds), state, block, packet_sizes=rows))
     data = report_data(made_run({"a": made_state(), "b": made_state()}), rounds)
-    found = next(one for one in data.comparisons if one.metric == f"{SIDE} rx 862")
+    found = next(one for one in data.comparisons if one.metric == key_of(f"{SIDE} rx 862"))
     assert (found.effect, found.verdict) == (None, "b lower")
 
 
@@ -110,7 +110,7 @@ def test_main_sizes_carry_one_percent_of_packets_or_bytes():
     sizes = {86: 1000, 862: 9, 512086: 1, 90: 1}
     record = made_round(0, "a", 0, packet_sizes=packets(SIDE, "rx", sizes))
     held = report_data(made_run({"a": made_state()}), [record]).states["a"]
-    assert set(main_sizes(held)) == {f"{SIDE} rx 86", f"{SIDE} rx 862", f"{SIDE} rx 512086"}
+    assert {packet_size(key).size for key in main_sizes(held)} == {86, 862, 512086}
 
 
 def test_states_that_were_skipped_are_named_and_not_compared():
@@ -145,9 +145,9 @@ def test_json_has_the_fixed_names_and_reads_back():
 
 
 def test_a_metric_is_a_packet_size_only_when_it_ends_in_a_number():
-    assert size_of("server:veth0 rx 862") == ("server:veth0", "rx", 862)
-    assert size_of("server:veth0 rx mean_size") is None
-    assert size_of("bits_per_second") is None
+    assert packet_size(key_of("server:veth0 rx 862")) == (("server", "veth0", "rx"), 862)
+    assert packet_size(key_of("server:veth0 rx mean_size")) is None
+    assert packet_size(key_of("bits_per_second")) is None
 
 
 def test_memory_grows_by_figures_and_not_by_rounds():

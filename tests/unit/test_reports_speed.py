@@ -9,7 +9,7 @@ import pytest
 from made_many import many_lines, many_run
 from made_nagle import nagle_run
 
-from testbed.analysis.metrics import size_of
+from testbed.analysis.metric_key import packet_size
 from testbed.analysis.reading import read_report
 from testbed.records.store import open_run, write_run
 from testbed.reports.output import render, report_maker
@@ -32,7 +32,7 @@ def summaries_of(folder, whole):
 def test_rare_sizes_have_no_summary_where_none_is_shown_and_the_rest_is_the_same(folder):
     every, few = (summaries_of(folder, whole) for whole in (True, False))
     assert few.items() <= every.items()
-    dropped = [size_of(name) for name in every.keys() - few.keys()]
+    dropped = [packet_size(name) for name in every.keys() - few.keys()]
     assert len(dropped) > 1000
     assert all(dropped)
 
