@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("requires"):
         for name in marker.args:
+            if name.partition(".")[0] not in probing.FINDERS:
+                pytest.fail(f"nothing finds the capability {name}", pytrace=False)
             reason = missing(name)
             if reason and name in promised():
                 pytest.fail(f"{name} is listed in .ci/capabilities, but {reason}", pytrace=False)

@@ -73,6 +73,7 @@ def test_prediction_agrees_with_a_flow(topology, target, family, changes):
         predicted = forecast(lab, "client", target, family, this_kernels_traits())
         checked = check_path(lab, predicted, "client", target, family)
     assert {f"{c.hop.place} {c.hop.direction}: {c}" for c in checked if not c.agrees} == set()
+    assert checked
     assert all(c.seen is not None for c in checked)
 
 

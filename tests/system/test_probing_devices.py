@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from testbed import probing
+from testbed.devices.links import KINDS
+from testbed.kernels.cache import parse_config
+from testbed.kernels.running import kernel_config
 from testbed.probing.devices import LINK_FINDERS, QDISC_FINDERS
 
 DEVICES = [*LINK_FINDERS, *QDISC_FINDERS]
@@ -47,10 +50,19 @@ def test_bpf_is_found_where_the_packet_size_program_loads():
     assert probing.find(["bpf"]).values == {"bpf": True}
 
 
-def test_a_missing_kind_is_named_with_the_kernel_option_that_brings_it():
+def test_what_is_found_is_what_the_kernel_was_built_with():
+    """Where the option is a module, the module need not be installed: nothing is said of that."""
+    built = parse_config((kernel_config() or b"").decode())
+    if not built:
+        pytest.skip("this kernel does not tell its configuration")
+    options = {name: kind.kernel_option for name, kind in KINDS.items() if name in LINK_FINDERS}
+    options |= {name: f"CONFIG_NET_SCH_{name.upper()}" for name in QDISC_FINDERS}
+    assert options.keys() == set(DEVICES)
     found = probing.find(DEVICES)
-    for name in DEVICES:
-        assert found.has(name) or "CONFIG_" in found.why[name]
+    sure = {name: built.get(option) for name, option in options.items() if built.get(option) != "m"}
+    assert {name: found.has(name) for name in sure} == {name: value == "y" for name, value in sure.items()}
+    for name in sure:
+        assert found.has(name) or f"(kernel option {options[name]})" in found.why[name]
 
 
 def test_the_machine_s_own_namespace_is_left_as_it_was():

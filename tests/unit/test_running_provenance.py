@@ -1,6 +1,11 @@
 """Where a run took place, from recorded inputs."""
 
-from testbed.kernels.running import build_id, kernel_config, this_kernel
+import hashlib
+import re
+import subprocess
+from pathlib import Path
+
+from testbed.kernels.running import build_id, this_kernel
 from testbed.running.provenance import machine, tool_versions
 
 NOTES = (
@@ -20,11 +25,26 @@ def test_notes_without_a_build_id_give_none():
 
 def test_this_machine_and_kernel_are_described():
     here, kernel = machine(), this_kernel()
-    assert here.cores >= 1
-    assert here.memory_bytes > 1 << 27
+    assert here.cores == int(told("nproc", "--all"))
+    memory = re.search(r"^MemTotal: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    assert here.memory_bytes == int(memory[1]) * 1024
     assert here.cpu_model
-    assert kernel.release
-    assert (kernel.config_sha256 is not None) == (kernel_config() is not None)
+    assert kernel.release == told("uname", "-r")
+    assert kernel.version == told("uname", "-v")
+
+
+def test_the_kernels_configuration_is_told_by_its_digest():
+    files = (("zcat", "/proc/config.gz"), ("cat", f"/boot/config-{told('uname', '-r')}"))
+    argv = next((argv for argv in files if Path(argv[1]).exists()), None)
+    if argv is None:
+        assert this_kernel().config_sha256 is None
+        return
+    config = subprocess.run(argv, capture_output=True, check=True).stdout
+    assert this_kernel().config_sha256 == hashlib.sha256(config).hexdigest()
+
+
+def told(*argv):
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_versions_name_the_testbed_and_begin_with_a_digit():
