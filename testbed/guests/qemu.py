@@ -144,12 +144,14 @@ def supervisor(machine: Machine, daemon_lines: Sequence[Sequence[str]]) -> str:
     if daemon_lines:
         # Where the daemon in C keeps a lock for each path of a socket: guests beside each
         # other have the same paths, so each gets a folder of its own, which goes with it.
-        lines.append(f"{{ mkdir -p {LOCKS} && mount -t tmpfs tmpfs {LOCKS}; }} 2>/dev/null || :")
-    lines += [f"{shlex.join(line)} >/dev/null 2>{sockets}/{i}.log &" for i, line in enumerate(daemon_lines)]
-    lines += [
-        f"while ! [ -S {sockets}/{share.tag}.sock ]; do sleep 0.05; done"
-        for share in (machine.shares if daemon_lines else ())
-    ]
+        # Only root may make one below /run; others get a /run of their own.
+        lines.append(f"mkdir -p {LOCKS} 2>/dev/null || {{ mount -t tmpfs tmpfs /run && mkdir {LOCKS}; }}")
+        lines.append(f"mount -t tmpfs tmpfs {LOCKS}")
+    for number, line in enumerate(daemon_lines):
+        lines.append(f"{shlex.join(line)} >/dev/null 2>{sockets}/{number}.log & daemon{number}=$!")
+    for number, share in enumerate(machine.shares if daemon_lines else ()):
+        ended = f"kill -0 $daemon{number} || {{ cat {sockets}/{number}.log >&2; exit 1; }}"
+        lines.append(f"while ! [ -S {sockets}/{share.tag}.sock ]; do {ended}; sleep 0.05; done")
     lines += [
         f"{shlex.join(arguments(machine))} & qemu=$!",
         # Nobody ever writes: this waits for the end of the other side.
