@@ -6,7 +6,9 @@ BIN := $(KEEP_OWNER) .venv/bin
 DEMO := --rounds 7 --duration 2 --omit 1
 FRESH := bookworm trixie
 
-.PHONY: help demo test test-vm test-fresh check docs format bench-build bench-workloads bench-observer bench-rounds bench-report bench wheel clean set-up-run set-up-test set-up-vm set-up-fresh
+.PHONY: help demo test test-vm test-fresh $(FRESH:%=test-fresh-%) check docs format wheel clean
+.PHONY: bench bench-build bench-workloads bench-observer bench-rounds bench-report
+.PHONY: set-up-run set-up-test set-up-vm set-up-fresh
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,8 +29,9 @@ test: set-up-test ## unit, system and default VM tests (root; without root the u
 test-vm: set-up-vm ## every test that boots kernels, the long ones too (root)
 	$(BIN)/pytest tests/vm
 
-test-fresh: set-up-fresh ## set up and try all of it on bare Debians (root, 12 minutes; FRESH=trixie: that one)
-	set -e; for suite in $(FRESH); do scripts/fresh-root $$suite scripts/fresh-stages; done
+test-fresh: $(FRESH:%=test-fresh-%) ## set up and try all of it on bare Debians (root, 12 minutes; FRESH=trixie: that one)
+$(FRESH:%=test-fresh-%): test-fresh-%: set-up-fresh
+	scripts/fresh-root $* scripts/fresh-stages
 
 check: set-up-test ## lint, formatting, types, and imports that go downwards only
 	$(BIN)/ruff check
