@@ -42,7 +42,8 @@ def path(
     """The largest TCP packet at each hop from one node to another, and where it is cut into what.
 
     Brings the topology up unnamed and reads limits, features and routes back.
-    Exit status 1 when --verify finds a hop that disagrees.
+    --verify says of each hop: exact, within (smaller, of the same class), not seen, or disagrees.
+    Exit status 1 when a hop disagrees, or none was seen.
     """
     from testbed.lab.lab import open_lab
     from testbed.path.live import forecast
@@ -54,13 +55,14 @@ def path(
     traits = _traits(declare or [])
     with open_lab(changed(load_topology(topology), changes or [])) as lab:
         hops = forecast(lab, source, target, family, traits)
-        checked = None
+        checked, agreed = None, True
         if verify:
-            from testbed.path.verify import check_path
+            from testbed.path.verify import all_agree, check_path
 
             checked = check_path(lab, hops, source, target, family)
+            agreed = all_agree(checked)
     _print(hops, checked, json)
-    if checked and not all(hop.agrees for hop in checked):
+    if not agreed:
         raise typer.Exit(1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from testbed.devices.links import KINDS
-from testbed.devices.links.kind import End, IPAddress
+from testbed.devices.links.kind import End, IPAddress, LinkKind
 from testbed.errors import InputError
 from testbed.lab.lab import Lab
 from testbed.lab.read_back import Held
@@ -45,10 +45,10 @@ def way_through(lab: Lab, source: str, target: str, version: int) -> list[Step]:
 def limits_of(lab: Lab) -> dict[End, Limits]:
     """What decides about packets, for every device of the lab."""
     placed = lab.topology.placed()
-    return {end: _limits(state, merges=KINDS[placed[end].kind].merges) for end, state in lab.states().items()}
+    return {end: _limits(state, KINDS[placed[end].kind]) for end, state in lab.states().items()}
 
 
-def _limits(held: Held, *, merges: bool) -> Limits:
+def _limits(held: Held, kind: LinkKind) -> Limits:
     def number(name: str, otherwise: int) -> int:
         value = held.values.get(name)
         return otherwise if value is None else int(value)
@@ -61,5 +61,6 @@ def _limits(held: Held, *, merges: bool) -> Limits:
         gro={6: gro, 4: number("gro_ipv4_max_size", min(gro, LEGACY_MAX_SIZE))},
         gso_max_segs=number("gso_max_segs", 65535),
         features=frozenset(name for name, feature in held.features.items() if feature.active),
-        merges=merges,
+        merges=kind.merges,
+        pumped=kind.pumped,
     )

@@ -26,6 +26,9 @@ DECLARABLE = ("resegment",)
 POLL_PACKETS = 64
 # What a device needs to take a TCP packet of either version uncut.
 OFFLOADS = {4: "tx-tcp-segmentation", 6: "tx-tcp6-segmentation"}
+# What a device needs to send a VLAN tag beside the frame, as metadata; without it the tag goes in.
+TAG_OFFLOADS = {"802.1Q": "tx-vlan-hw-insert", "802.1ad": "tx-vlan-stag-hw-insert"}
+VLAN_TAG = 4
 SCATTER_GATHER = "tx-scatter-gather"
 CHECKSUMS = ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6")
 
@@ -36,7 +39,7 @@ MAX_TUNNELLED_FRAME = 65535 - 16
 
 @dataclass(frozen=True)
 class Limits:
-    """What one device holds. `merges`: what it receives goes through GRO."""
+    """What one device holds. `merges`: what it receives goes through GRO; `pumped`: its wire is a program."""
 
     mtu: int
     gso: Mapping[int, int]  # IP version -> gso_max_size or gso_ipv4_max_size
@@ -44,6 +47,7 @@ class Limits:
     gso_max_segs: int
     features: frozenset[str]  # those that are on
     merges: bool
+    pumped: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,14 @@ class Hop:
 
 
 @dataclass(frozen=True)
+class _Place:
+    """A step, and how many VLAN tags are inside the packet there, of all its frames."""
+
+    step: Step
+    tags_inside: int
+
+
+@dataclass(frozen=True)
 class _Packet:
     """TCP payload in one skb, of which `mss` bytes go into each segment."""
 
@@ -103,13 +115,13 @@ class _Packet:
         too_long = self.payload + self.tcp_header > MAX_PLAIN_PAYLOAD
         return self.jumbo_option and self.version == 6 and too_long
 
-    def headers(self, step: Step) -> int:
+    def headers(self, at: _Place) -> int:
         inner = ETHERNET_HEADER + IP_HEADERS[self.version] + self.tcp_header
-        around = sum(tunnel.overhead for tunnel in step.tunnels)
+        around = sum(tunnel.overhead for tunnel in at.step.tunnels) + VLAN_TAG * at.tags_inside
         return inner + around + (JUMBO_OPTION if self.jumbo else 0)
 
-    def size(self, step: Step) -> int:
-        return self.payload + self.headers(step)
+    def size(self, at: _Place) -> int:
+        return self.payload + self.headers(at)
 
     def frame(self) -> int:
         """Its size without the tunnels around it."""
@@ -123,10 +135,10 @@ class _Packet:
         """How many whole segments fit into `room` bytes, one at least."""
         return max(1, room // self.mss)
 
-    def below(self, limit: int, step: Step) -> int:
+    def below(self, limit: int, at: _Place) -> int:
         """How many segments a packet there can have and be smaller than `limit`, one at least."""
-        segments = self.within(limit - 1 - self.of(1).headers(step))
-        return segments if self.of(segments).size(step) < limit else max(1, segments - 1)
+        segments = self.within(limit - 1 - self.of(1).headers(at))
+        return segments if self.of(segments).size(at) < limit else max(1, segments - 1)
 
     def at_most(self, segments: int) -> _Packet:
         return self if self.payload <= segments * self.mss else self.of(segments)
@@ -154,12 +166,29 @@ def predict(
     crossing = _Crossing(largest, largest)
     hops = []
     inside: Step | None = None
+    own_tags = 0  # of the outermost frame, those inside it
     for step in steps:
+        entered = inside is not None and len(step.tunnels) > len(inside.tunnels)
         came_out = inside is not None and len(step.tunnels) < len(inside.tunnels)
-        crossing, hop = _cross(crossing, step, limits[step.end], traits, came_out=came_out)
+        own_tags = 0 if entered else len(step.tags) if came_out else min(own_tags, len(step.tags))
+        here = limits[step.end]
+        before = _Place(step, own_tags + step.inner_tags)
+        if step.direction == "tx" and _inserts_tag(step, here):
+            own_tags = len(step.tags)
+        after = _Place(step, own_tags + step.inner_tags)
+        crossing, hop = _cross(crossing, before, after, here, traits, came_out=came_out)
         hops.append(hop)
         inside = step
+        if step.direction == "tx" and here.pumped:  # a program gets whole frames
+            own_tags = len(step.tags)
+        elif step.direction == "rx" and step.tags and own_tags == len(step.tags):
+            own_tags -= 1  # skb_vlan_untag: the outermost becomes metadata once it is received
     return hops
+
+
+def _inserts_tag(step: Step, limits: Limits) -> bool:
+    """Whether a device puts the outermost tag into the frame (validate_xmit_vlan in net/core/dev.c)."""
+    return bool(step.tags) and TAG_OFFLOADS[step.tags[0]] not in limits.features
 
 
 def path_mtu(steps: Sequence[Step], limits: Mapping[End, Limits]) -> int:
@@ -214,9 +243,13 @@ class _Crossing:
 
 
 def _cross(
-    crossing: _Crossing, step: Step, limits: Limits, traits: Traits, *, came_out: bool
+    crossing: _Crossing, before: _Place, after: _Place, limits: Limits, traits: Traits, *, came_out: bool
 ) -> tuple[_Crossing, Hop]:
-    """The packet at the next step; `came_out` of a tunnel to get there."""
+    """The packet at the next step; `came_out` of a tunnel to get there.
+
+    `before`: as its limits see it; `after`: as it is sent, when a tag may have gone in.
+    """
+    step = after.step
     packet, whole = crossing.packet, crossing.whole
     cut = why = None
     if packet.gso and not traits.big_tunnels:
@@ -226,16 +259,16 @@ def _cross(
         headers = packet.frame() - packet.payload
         packet = whole = whole.at_most(whole.within(MAX_TUNNELLED_FRAME - headers))
     if step.direction == "tx" and packet.gso:
-        refused, fitting = _refused(packet, step, limits)
+        refused, fitting = _refused(packet, before, limits)
         if refused is not None:
             bounded = traits.resegments and not step.tunnels and fitting > 1
             cut, why = BOUNDED_GSO if bounded else MSS_SEGMENTS, refused
             packet = packet.of(fitting if bounded else 1)
             whole = whole.at_most(fitting)
     elif step.direction == "rx" and limits.merges and "rx-gro" in limits.features:
-        packet = _merge(packet, step, limits)
-    passes = whole.size(step) if whole.payload > packet.payload else None
-    size, segment = packet.size(step), packet.of(1).size(step)
+        packet = _merge(packet, after, limits)
+    passes = whole.size(after) if whole.payload > packet.payload else None
+    size, segment = packet.size(after), packet.of(1).size(after)
     hop = Hop(
         step.end, step.direction, size, segment, packet.mss, packet.gso, cut, why, passes, packet.merged
     )
@@ -255,12 +288,13 @@ def _lost_in_tunnel(packet: _Packet, step: Step, *, came_out: bool) -> str | Non
     return "BIG TCP in a tunnel" if came_out else None
 
 
-def _refused(packet: _Packet, step: Step, limits: Limits) -> tuple[str | None, int]:
+def _refused(packet: _Packet, at: _Place, limits: Limits) -> tuple[str | None, int]:
     """Why a device does not take a GSO packet as it is, and how many of its segments it would take.
 
     netif_skb_features and gso_features_check in net/core/dev.c. The size limit is
     the one for the outermost header's version; the offload is for what is inside.
     """
+    step = at.step
     for tunnel in step.tunnels:
         if tunnel.feature not in limits.features:
             return f"{tunnel.feature} off", 1
@@ -269,8 +303,8 @@ def _refused(packet: _Packet, step: Step, limits: Limits) -> tuple[str | None, i
     if SCATTER_GATHER not in limits.features or not limits.features.intersection(CHECKSUMS):
         return f"{SCATTER_GATHER} or checksum offload off", 1
     limit = limits.gso[step.version]
-    fitting = min(packet.below(limit, step), limits.gso_max_segs)
-    if packet.size(step) >= limit:
+    fitting = min(packet.below(limit, at), limits.gso_max_segs)
+    if packet.size(at) >= limit:
         name = "gso_max_size" if step.version == 6 else "gso_ipv4_max_size"
         return f"{name} {limit}", fitting
     if packet.payload > limits.gso_max_segs * packet.mss:
@@ -278,10 +312,10 @@ def _refused(packet: _Packet, step: Step, limits: Limits) -> tuple[str | None, i
     return None, fitting
 
 
-def _merge(packet: _Packet, step: Step, limits: Limits) -> _Packet:
+def _merge(packet: _Packet, at: _Place, limits: Limits) -> _Packet:
     """What GRO can make of it (skb_gro_receive in net/core/gro.c), where that is more than it is already."""
-    headers = packet.of(1).headers(step) - ETHERNET_HEADER  # a jumbo option comes after merging
-    fitting = packet.within(limits.gro[step.version] - 1 - headers)
+    headers = packet.of(1).headers(at) - ETHERNET_HEADER  # a jumbo option comes after merging
+    fitting = packet.within(limits.gro[at.step.version] - 1 - headers)
     if not packet.gso:
         fitting = min(fitting, POLL_PACKETS)
     merged = packet.of(fitting, merged=True)

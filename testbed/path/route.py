@@ -7,12 +7,12 @@ device that has the next hop's address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.devices.links import KINDS
-from testbed.devices.links.kind import End, IPAddress, Tunnel
+from testbed.devices.links.kind import End, IPAddress, Tag, Tunnel
 from testbed.errors import TestbedError
 from testbed.topology.spec import Topology
 
@@ -30,12 +30,18 @@ class Way:
 
 @dataclass(frozen=True)
 class Step:
-    """A packet at one device. `tunnels` are around it there, the outermost first."""
+    """A packet at one device. `tunnels` are around it there, the outermost first.
+
+    `tags` are the VLAN protocols that mark its outermost frame, the outermost first;
+    `inner_tags`: how many mark the frames inside tunnels.
+    """
 
     end: End
     direction: Literal["rx", "tx"]
     version: int  # of the outermost IP header, 4 or 6
     tunnels: tuple[Tunnel, ...] = ()
+    tags: tuple[str, ...] = ()
+    inner_tags: int = 0
     routed: bool = False  # sent by the node's IP stack, which keeps to the MTU
     mtu: int | None = None  # the route's own
 
@@ -48,7 +54,7 @@ def walk(topology: Topology, source: str, destination: IPAddress, route: Router)
 
     `route` says for a node and an address which way the node's IP stack takes.
     """
-    return _Walk(topology, route).to(source, destination, ())
+    return _Walk(topology, route).to(source, destination, (), 0)
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,13 @@ class _Frame:
     next_hop: IPAddress
     version: int
     tunnels: tuple[Tunnel, ...]
-    tags: tuple[Hashable, ...] = ()
+    inner_tags: int
+    tags: tuple[Tag, ...] = ()
     seen: frozenset[tuple[End, str]] = frozenset()
 
     def step(self, end: End, direction: Literal["rx", "tx"]) -> Step:
-        return Step(end, direction, self.version, self.tunnels)
+        tags = tuple(tag.protocol for tag in self.tags)
+        return Step(end, direction, self.version, self.tunnels, tags, self.inner_tags)
 
     def at(self, end: End, direction: str) -> _Frame | None:
         """The frame marked as having been here; None when it was here before."""
@@ -92,7 +100,7 @@ class _Walk:
                 for lower in kind.lowers(placed.config):
                     self._uppers.setdefault(End(end.node, lower), []).append(end)
 
-    def to(self, node: str, address: IPAddress, tunnels: tuple[Tunnel, ...]) -> list[Step]:
+    def to(self, node: str, address: IPAddress, tunnels: tuple[Tunnel, ...], inner_tags: int) -> list[Step]:
         """From one IP stack to the next, until the one that has `address`."""
         steps: list[Step] = []
         for _ in range(MAX_NODES):
@@ -100,7 +108,7 @@ class _Walk:
             if owner is not None and owner.node == node:
                 return steps
             way = self._route(node, address)
-            frame = _Frame(way.next_hop, address.version, tunnels)
+            frame = _Frame(way.next_hop, address.version, tunnels, inner_tags)
             found = self._leave(End(node, way.device), frame)
             if found is None:
                 raise TestbedError(
@@ -143,7 +151,8 @@ class _Walk:
         """Around the frame goes an IP packet of its own, to a node that has the tunnel's other end."""
         for remote in tunnel.remotes:
             try:
-                steps = self.to(end.node, remote, (tunnel, *frame.tunnels))
+                inner_tags = frame.inner_tags + len(frame.tags)
+                steps = self.to(end.node, remote, (tunnel, *frame.tunnels), inner_tags)
             except TestbedError:
                 continue
             node = steps[-1].end.node if steps else end.node

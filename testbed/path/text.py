@@ -12,12 +12,20 @@ if TYPE_CHECKING:
 
 def as_record(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> dict[str, Any]:
     """`hops`, one object each; with `checked` (one for each hop) the field `agrees` for the whole too."""
+    from testbed.path.verify import all_agree
+
     records = [_record(hop) for hop in hops]
     if checked is None:
         return {"hops": records}
     for record, check in zip(records, checked, strict=True):
-        record |= {"seen": check.seen, "largest_seen": check.largest_seen, "agrees": check.agrees}
-    return {"hops": records, "agrees": all(check.agrees for check in checked)}
+        record |= {
+            "seen": check.seen,
+            "largest_seen": check.largest_seen,
+            "verdict": check.verdict,
+            "class": check.kind,
+            "agrees": check.agrees,
+        }
+    return {"hops": records, "agrees": all_agree(checked)}
 
 
 def as_table(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> str:
@@ -61,6 +69,8 @@ def _manner(hop: Hop) -> str:
 
 def _seen(check: Checked) -> tuple[str, str]:
     if check.seen is None:
-        return "-", "not observable"
-    largest = "" if check.largest_seen == check.seen else f" (largest {check.largest_seen})"
-    return str(check.seen), ("agrees" if check.agrees else "DISAGREES") + largest
+        return "-", "not seen"
+    sizes = f" ({check.kind}: {check.seen} of {check.hop.largest})"
+    words = {"exact": "exact", "within": "within" + sizes, "disagrees": "DISAGREES" + sizes}[check.verdict]
+    largest = "" if check.largest_seen == check.seen else f", largest {check.largest_seen}"
+    return str(check.seen), words + largest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from testbed.available import scratch
 from testbed.errors import TestbedError
@@ -20,14 +21,33 @@ SECONDS = 1
 WRITE_BYTES = 1 << 20  # more than any packet, so that none is small for want of data
 
 
+Verdict = Literal["exact", "within", "not seen", "disagrees"]
+
+
 @dataclass(frozen=True)
 class Checked:
-    """A hop beside what was seen there. `seen` and `largest_seen` are None where nothing can be seen."""
+    """A hop beside what was seen there. `seen` and `largest_seen` are None where nothing was.
+
+    `within`: not the predicted size, but none above it, and of the class `kind`
+    (a segment, GSO, BIG TCP).
+    """
 
     hop: Hop
     seen: int | None  # the size that stands for the hop: see `judge`
     largest_seen: int | None
-    agrees: bool
+    verdict: Verdict
+    kind: str | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """None where nothing was seen: that is neither agreement nor disagreement."""
+        return None if self.verdict == "not seen" else self.verdict != "disagrees"
+
+
+def all_agree(checked: Iterable[Checked]) -> bool:
+    """Whether something was seen, and nothing that disagrees."""
+    found = [check.agrees for check in checked if check.agrees is not None]
+    return bool(found) and all(found)
 
 
 def check_path(lab: Lab, hops: Sequence[Hop], source: str, target: str, version: int) -> list[Checked]:
@@ -42,19 +62,23 @@ def judge(hop: Hop, sizes: Mapping[int, int]) -> Checked:
     Where packets cross whole, the largest size stands for the hop: it must not be
     above the prediction, and of the same class (one segment, GSO, BIG TCP); how
     near it comes depends on the flow's window. Where they are cut, the size that
-    carries most of the bytes stands for it, and it must be the predicted one.
+    carries most of the bytes stands for it, and it must be the predicted one, or
+    of the same class where GSO packets are what it is cut into.
     """
     if not sizes:
-        return Checked(hop, None, None, agrees=True)
+        return Checked(hop, None, None, "not seen")
     largest = max(sizes)
     allowed = max(hop.largest, hop.passes or 0)
-    if hop.passes is not None and not hop.merged:
-        seen = max(sizes, key=lambda size: size * sizes[size])
-        good = seen == hop.largest or (hop.gso and _class(seen, hop) == _class(hop.largest, hop))
-    else:
-        seen = largest
-        good = _class(seen, hop) == _class(hop.largest, hop) or (hop.merged and seen <= hop.largest)
-    return Checked(hop, seen, largest, good and largest <= allowed)
+    cut = hop.passes is not None and not hop.merged
+    seen = max(sizes, key=lambda size: size * sizes[size]) if cut else largest
+    kind = _class(seen, hop)
+    verdict: Verdict = "disagrees"
+    if largest <= allowed:
+        if seen == hop.largest:
+            verdict = "exact"
+        elif (kind == _class(hop.largest, hop) and (hop.gso or not cut)) or (hop.merged and not cut):
+            verdict = "within"
+    return Checked(hop, seen, largest, verdict, kind)
 
 
 def observe(

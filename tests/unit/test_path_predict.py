@@ -18,10 +18,12 @@ from testbed.path.predict import (
     traits_of,
 )
 from testbed.path.route import Way, walk
-from testbed.path.verify import judge
-from testbed.topology.loading import load_topology
+from testbed.path.text import as_record, as_table
+from testbed.path.verify import all_agree, judge
+from testbed.topology.loading import load_topology, parse_topology
 
 LINUX_6_18 = Traits(max_tcp_header=192, jumbo_option=True, big_tunnels=False)
+LINUX_7_3 = Traits(max_tcp_header=320, jumbo_option=False, big_tunnels=True)
 OFFLOADS = frozenset(
     {"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-scatter-gather", "tx-checksum-ip-generic"}
     | {"tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation"}
@@ -222,23 +224,107 @@ def hop(largest, *, gso, passes=None, merged=False):
 
 
 @pytest.mark.parametrize(
-    ("predicted", "sizes", "agrees"),
+    ("predicted", "sizes", "verdict"),
     [
-        (hop(64346, gso=True), {64346: 100, 86: 2}, True),
-        (hop(64346, gso=True), {62918: 100}, True),
-        (hop(64346, gso=True), {1514: 100}, False),
-        (hop(64346, gso=True), {64354: 1, 64346: 100}, False),
-        (hop(524170, gso=True), {64346: 100}, False),
-        (hop(524170, gso=True), {300_000: 3, 86: 100}, True),
-        (hop(1514, gso=False, passes=64346), {1514: 5000, 64346: 2}, True),
-        (hop(1514, gso=False, passes=64346), {1514: 5, 64346: 200}, False),
-        (hop(1514, gso=False, passes=64346), {1514: 5000, 64347: 1}, False),
-        (hop(1514, gso=False), {1514: 10}, True),
-        (hop(1514, gso=False), {2942: 1, 1514: 10}, False),
-        (hop(87774, gso=True, merged=True), {45000: 3}, True),
-        (hop(87774, gso=True, merged=True), {89144: 1}, False),
-        (hop(1514, gso=False), {}, True),
+        (hop(64346, gso=True), {64346: 100, 86: 2}, "exact"),
+        (hop(64346, gso=True), {62918: 100}, "within"),
+        (hop(64346, gso=True), {1514: 100}, "disagrees"),
+        (hop(64346, gso=True), {64354: 1, 64346: 100}, "disagrees"),
+        (hop(524170, gso=True), {64346: 100}, "disagrees"),
+        (hop(129626, gso=True), {97932: 3, 86: 100}, "within"),
+        (hop(1514, gso=False, passes=64346), {1514: 5000, 64346: 2}, "exact"),
+        (hop(1514, gso=False, passes=64346), {1514: 5, 64346: 200}, "disagrees"),
+        (hop(1514, gso=False, passes=64346), {1514: 5000, 64347: 1}, "disagrees"),
+        (hop(64346, gso=True, passes=524170), {62918: 10}, "within"),
+        (hop(1514, gso=False), {1514: 10}, "exact"),
+        (hop(1514, gso=False), {2942: 1, 1514: 10}, "disagrees"),
+        (hop(87774, gso=True, merged=True), {45000: 3}, "within"),
+        (hop(87774, gso=True, merged=True), {87774: 3}, "exact"),
+        (hop(87774, gso=True, merged=True), {89144: 1}, "disagrees"),
+        (hop(1514, gso=False), {}, "not seen"),
     ],
 )
-def test_agreement_of_a_hop_with_what_was_seen(predicted, sizes, agrees):
-    assert judge(predicted, sizes).agrees is agrees
+def test_verdict_on_a_hop_by_what_was_seen(predicted, sizes, verdict):
+    checked = judge(predicted, sizes)
+    assert checked.verdict == verdict
+    assert checked.agrees is {"not seen": None, "disagrees": False}.get(verdict, True)
+
+
+def test_a_hop_that_was_not_seen_is_no_agreement():
+    exact, unseen = judge(hop(1514, gso=False), {1514: 10}), judge(hop(1514, gso=False), {})
+    assert all_agree([exact, unseen])
+    assert not all_agree([unseen])
+    assert not all_agree([exact, judge(hop(1514, gso=False), {2942: 1})])
+    assert as_record([unseen.hop], [unseen])["hops"][0]["agrees"] is None
+
+
+def test_the_table_says_exact_within_with_both_sizes_or_not_seen():
+    predicted = [hop(129626, gso=True)] * 4
+    seen = [{129626: 1}, {97932: 3}, {}, {1514: 1}]
+    lines = as_table(predicted, [judge(*pair) for pair in zip(predicted, seen, strict=True)]).splitlines()
+    assert [line.split("GSO")[1].split(maxsplit=1) for line in lines[1:2]] == [["129626", "exact"]]
+    assert lines[2].endswith("97932  within (BIG TCP: 97932 of 129626)")
+    assert lines[3].endswith("-  not seen")
+    assert lines[4].endswith("1514  DISAGREES (segment: 1514 of 129626)")
+
+
+TAGGED = """nodes:
+  client:
+    devices:
+      veth0: {kind: veth, peer: "switch:port0"}
+      vlan0: {kind: vlan, dev: veth0, id: 7, addresses: ["fd01::1/64"]}
+      inner0: {kind: vlan, dev: vlan0, id: 8, protocol: 802.1ad, addresses: ["fd02::1/64"]}
+  switch:
+    devices:
+      port0: {}
+      port1: {kind: veth, peer: "server:veth0"}
+      br0: {kind: bridge, ports: [port0, port1]}
+  server:
+    devices:
+      veth0: {}
+      vlan0: {kind: vlan, dev: veth0, id: 7, addresses: ["fd01::2/64"]}
+      inner0: {kind: vlan, dev: vlan0, id: 8, protocol: 802.1ad, addresses: ["fd02::2/64"]}
+"""
+TAGS_BESIDE = OFFLOADS | {"tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"}
+
+
+def tagged(device, inside, topology=TAGGED):
+    """Sizes from the client's `device` on; the devices `inside` put a tag into the frame."""
+    number = {"vlan0": 1, "inner0": 2}[device]
+    found = walk(
+        parse_topology(topology),
+        "client",
+        ip_address(f"fd0{number}::2"),
+        lambda _, address: Way(device, address),
+    )
+    held = {
+        step.end: limits(gso=524280, features=OFFLOADS if str(step.end) in inside else TAGS_BESIDE)
+        for step in found
+    }
+    return {f"{h.end} {h.direction}": h.largest for h in predict(found, held, 6, LINUX_7_3)}
+
+
+def test_a_tag_is_beside_the_frame_where_the_device_can_send_it_so():
+    assert set(tagged("vlan0", ()).values()) == {522734}
+
+
+def test_a_tag_inside_the_frame_is_four_bytes_until_it_is_received():
+    """522738 as seen on Linux 7.3; the bridge takes it out of the frame when it receives it."""
+    sizes = tagged("vlan0", {"client:veth0"})
+    assert sizes == {
+        "client:vlan0 tx": 522734,
+        "client:veth0 tx": 522738,
+        "switch:port0 rx": 522738,
+        "switch:port1 tx": 522734,
+        "server:veth0 rx": 522734,
+        "server:vlan0 rx": 522734,
+    }
+    assert tagged("vlan0", {"switch:port1"})["server:veth0 rx"] == 522738
+
+
+def test_only_one_tag_can_be_beside_the_frame():
+    """The inner one goes in where the outer is put beside it: a VLAN device cannot send one so."""
+    sizes = tagged("inner0", {"client:vlan0"})
+    assert (sizes["client:inner0 tx"], sizes["client:vlan0 tx"]) == (522734, 522738)
+    assert (sizes["client:veth0 tx"], sizes["server:veth0 rx"]) == (522738, 522738)
+    assert (sizes["server:vlan0 rx"], sizes["server:inner0 rx"]) == (522738, 522734)

@@ -34,10 +34,10 @@ Nothing outside links/ may know a kind by its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
@@ -107,6 +107,13 @@ class Tunnel:
         return self.outer_bytes + ETHERNET_HEADER
 
 
+class Tag(NamedTuple):
+    """What marks the frames of a VLAN."""
+
+    protocol: Literal["802.1Q", "802.1ad"]
+    id: int
+
+
 def _no_peer(_: Any) -> End | None:
     return None
 
@@ -140,7 +147,7 @@ class LinkKind:
     ports: Callable[[Any], tuple[str, ...]] = _none
     carrier: Callable[[Any], bool] = _always
     tunnel: Callable[[Any], Tunnel | None] = _no_tunnel
-    tag: Callable[[Any], Hashable] = _untagged
+    tag: Callable[[Any], Tag | None] = _untagged
     usual_mtu: int | None = 1500
     merges: bool = False
     keeps_queue: bool = False

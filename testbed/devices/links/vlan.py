@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.links.kind import Link, LinkKind, Tag
 from testbed.devices.operations import CreateLink, Operation, Reference
 from testbed.devices.settings import Settings
 
@@ -32,6 +32,6 @@ KIND = LinkKind(
     kernel_option="CONFIG_VLAN_8021Q",
     create=create,
     lowers=lambda device: (device.dev,),
-    tag=lambda device: (device.protocol, device.id),
+    tag=lambda device: Tag(device.protocol, device.id),
     usual_mtu=None,
 )
