@@ -57,14 +57,20 @@ def _interface(value: Any) -> IPv4Interface | IPv6Interface:
     if not slash:
         raise ValueError(f"address {text} needs a prefix length, such as {text}/{64 if ':' in text else 24}")
     try:
-        return IPv6Interface(text) if ":" in address else IPv4Interface(text)
+        interface = IPv6Interface(text) if ":" in address else IPv4Interface(text)
     except ValueError:
         raise ValueError(f"'{text}' is not an IPv4 or IPv6 address with a prefix length") from None
+    if interface.ip.is_multicast or interface.ip.is_unspecified:
+        kind = "a multicast" if interface.ip.is_multicast else "the unspecified"
+        raise ValueError(f"'{text}' is {kind} address, a device needs a unicast one")
+    return interface
 
 
 def _mac(value: str) -> str:
     if not re.fullmatch(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", value):
         raise ValueError(f"'{value}' is not a MAC address such as 02:00:00:00:00:01")
+    if not int(value.replace(":", ""), 16):
+        raise ValueError(f"'{value}' is all zeros, a device needs a unicast address")
     if int(value[:2], 16) & 1:
         raise ValueError(f"'{value}' is a multicast address, a device needs a unicast one")
     return value.lower()

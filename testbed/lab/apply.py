@@ -39,6 +39,7 @@ from testbed.devices.operations import (
 from testbed.devices.tun import attach_tap
 from testbed.errors import InputError, TestbedError
 from testbed.lab.refusals import explain
+from testbed.lab.rules import rule_of_operation, rule_of_setting
 from testbed.netlink import message, qdisc, routing
 from testbed.netlink.channel import Refusal
 from testbed.netlink.request import Request
@@ -231,7 +232,9 @@ class Execution:
             where = self._topology.where(End(operation.node, operation.device))
             reason = os.strerror(error.errno or 0)
             what = str(operation).removeprefix(f"{operation.node}: ")
-            raise InputError(f"{where}: {what} was refused (kernel: {reason})") from None
+            name = "threaded" if isinstance(operation, SetThreaded) else what.split()[1]
+            rule = rule_of_setting(name, error.errno or 0)
+            raise InputError(f"{where}: {what} was refused (kernel: {reason}){rule}") from None
 
     def _new_index(self, node: str, device: str, other: int = 0) -> int:
         """A free interface index that is not `other`, the peer's.
@@ -282,14 +285,15 @@ class Execution:
             return self._creation_error(operation, refusal)
         if isinstance(operation, SetLink):
             end = End(operation.node, operation.device)
-            values = self._resolved(operation.node, operation.values)
-            return self._first_refused(end, values) or explain(self._topology, end, {}, refusal, None)
+            error = self._first_refused(end, operation.values)
+            return error or explain(self._topology, end, {}, refusal, None)
         if isinstance(operation, DeviceOperation):
             end = End(operation.node, operation.device)
             return explain(self._topology, end, {}, refusal, operation)
         if isinstance(operation, AddRoute):
             key = ("nodes", operation.node, "routes", operation.index)
-            return self._topology.at(key, f"{operation} was refused ({refusal})")
+            rule = rule_of_operation(operation, refusal)
+            return self._topology.at(key, f"{operation} was refused ({refusal}){rule}")
         return TestbedError(f"{operation}: refused ({refusal})")
 
     def _creation_error(self, operation: CreateLink, refusal: Refusal) -> Exception:
@@ -309,7 +313,8 @@ class Execution:
     def _first_refused(self, end: End, values: Mapping[str, Any]) -> Exception | None:
         channel = self._nodes[end.node].channel
         for name, value in values.items():
-            refusals = channel.send([message.set_link(end.device, {name: value})])
+            resolved = self._resolved(end.node, {name: value})
+            refusals = channel.send([message.set_link(end.device, resolved)])
             if refusals:
                 held = _link(self._nodes[end.node], end.device)
                 return explain(self._topology, end, {name: value}, refusals[0], None, held)

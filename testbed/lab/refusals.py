@@ -8,9 +8,10 @@ from typing import Any
 
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
-from testbed.devices.operations import CreateLink, Operation, SetQdisc
+from testbed.devices.operations import CreateLink, Operation, Reference, SetQdisc
 from testbed.devices.qdisc import KERNEL_OPTIONS
 from testbed.errors import InputError, MissingCapability, TestbedError
+from testbed.lab.rules import rule_of_operation, rule_of_setting
 from testbed.netlink.channel import Refusal
 from testbed.netlink.message import Link
 from testbed.topology.spec import Topology
@@ -28,6 +29,11 @@ def explain(
 ) -> TestbedError:
     """The error for a refused operation on `end`; `asked` is the setting at fault where it is known."""
     for name, value in asked.items():
+        if isinstance(value, Reference):  # the device that it is to be a port of
+            upper = End(end.node, value.device)
+            where = topology.where(upper, "ports")
+            rule = rule_of_setting(name, refusal.errno)
+            return InputError(f"{where}: port {end.device} was refused ({refusal}){rule}")
         where = topology.where(end, name, value)
         return _setting_error(topology, end, where, name, value, refusal, held)
     where = topology.where(end)
@@ -45,7 +51,8 @@ def explain(
     if refusal.errno == errno.EPERM:
         return MissingCapability(f"{where}: not permitted; run as root ({refusal})")
     what = str(operation or "change").removeprefix(f"{end.node}: ")
-    return InputError(f"{where}: {what} was refused ({refusal})")
+    rule = rule_of_operation(operation, refusal)
+    return InputError(f"{where}: {what} was refused ({refusal}){rule}")
 
 
 def _setting_error(
@@ -63,8 +70,12 @@ def _setting_error(
         # Up to GSO_MAX_SIZE it is this device on this kernel that says no; above it every one does.
         error = MissingCapability if value <= GSO_MAX_SIZE else InputError
         return error(f"{where}: {name} {value} is above the device's tso_max_size {largest_tso} ({refusal})")
-    most = _most_mtu(topology, end) if name == "mtu" else ""
-    return InputError(f"{where}: {name} {value} was refused ({refusal}){most}")
+    smallest_mtu = held.get_attr("IFLA_MIN_MTU") if held else None
+    if name == "mtu" and smallest_mtu and value < smallest_mtu:
+        kind = topology.placed()[end].kind
+        return InputError(f"{where}: mtu {value} is below what a {kind} accepts, {smallest_mtu} ({refusal})")
+    rule = _most_mtu(topology, end) if name == "mtu" else rule_of_setting(name, refusal.errno)
+    return InputError(f"{where}: {name} {value} was refused ({refusal}){rule}")
 
 
 def _most_mtu(topology: Topology, end: End) -> str:

@@ -12,6 +12,8 @@ from testbed.topology.spec import Topology, below
 from testbed.topology.sysctls import mistake_in
 from testbed.yamlfile import Key, did_you_mean
 
+IPV6_MIN_MTU = 1280
+
 
 def check(topology: Topology) -> None:
     """InputError for the first mistake that only the whole topology shows, with file and line."""
@@ -27,6 +29,7 @@ def mistakes(topology: Topology) -> Iterator[tuple[Key, str]]:
     yield from _ownership(topology)
     yield from _cycles(topology)
     yield from _mtus(topology)
+    yield from _ipv6_mtus(topology)
     yield from _queues(topology)
     yield from _addresses(topology)
     yield from _routes(topology)
@@ -147,6 +150,18 @@ def _mtus(topology: Topology) -> Iterator[tuple[Key, str]]:
                     _key(end, "mtu"),
                     f"{end}: mtu {config.mtu} is above what {lower.end} below it carries, {below}{less}",
                 )
+
+
+def _ipv6_mtus(topology: Topology) -> Iterator[tuple[Key, str]]:
+    """IPv6 needs 1280 bytes (RFC 8200, IPV6_MIN_MTU): with less the kernel gives a device no IPv6 at all."""
+    for end, placed in topology.placed().items():
+        mtu = placed.config.mtu
+        first = next((address for address in placed.config.addresses if address.version == 6), None)
+        if first is not None and mtu is not None and mtu < IPV6_MIN_MTU:
+            yield (
+                _key(end, "mtu"),
+                f"{end}: mtu {mtu} is too small for its address {first}: IPv6 needs at least {IPV6_MIN_MTU}",
+            )
 
 
 def _queues(topology: Topology) -> Iterator[tuple[Key, str]]:

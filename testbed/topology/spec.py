@@ -89,10 +89,12 @@ class Route(_Strict):
     to: Network
     via: Address | None = Field(None, description="the next hop")
     dev: DeviceName | None = Field(None, description="a device of the same node")
-    metric: int | None = Field(None, ge=0)
+    metric: U32 | None = None
     mtu: Bytes32 | None = Field(None, description="bytes; packets of this route are no larger")
     advmss: Bytes32 | None = Field(None, description="bytes; the MSS that the peer is told")
-    initcwnd: U32 | None = Field(None, description="segments of a connection's first flight")
+    initcwnd: Annotated[U32, Field(ge=1)] | None = Field(
+        None, description="segments of a connection's first flight"
+    )
 
     def metrics(self) -> dict[str, int]:
         """What the kernel calls the route's metrics, by its names."""

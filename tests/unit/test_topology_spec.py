@@ -148,3 +148,29 @@ def test_a_topology_survives_its_own_serialisation():
 def test_transmit_queues_may_be_more_where_the_kernel_does_not_mind(receiver):
     text = devices(f"v: {{kind: veth, peer: a:w, num_tx_queues: 4}}\nw: {{{receiver}}}")
     assert parse_topology(text, "t.yaml").nodes["a"].devices.keys() == {"v", "w"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            devices("v: {kind: veth, peer: a:w,\n  mtu: 1279, addresses: ['fd00::1/64']}"),
+            "t.yaml:5: a:v: mtu 1279 is too small for its address fd00::1/64: IPv6 needs at least 1280",
+        ),
+        (
+            devices(f"b: {{kind: bridge, ports: [{', '.join(f'p{i}' for i in range(1025))}]}}"),
+            "t.yaml:4: nodes.a.devices.b.ports: 1025 ports, and a bridge has at most 1024",
+        ),
+        (devices("v: {kind: veth, peer: a:w, addresses: [0.0.0.0/24]}"), "is the unspecified address"),
+        (devices("v: {kind: veth, peer: a:w, addresses: ['ff02::1/64']}"), "is a multicast address"),
+        (devices("v: {kind: veth, peer: a:w, mac: '00:00:00:00:00:00'}"), "is all zeros"),
+        (
+            "nodes: {a: {routes: [{to: default, dev: v, metric: 99999999999}]}}",
+            "nodes.a.routes.0.metric: input should be less than or equal to 4294967295",
+        ),
+    ],
+)
+def test_what_the_kernel_would_refuse_without_words_is_refused_with_its_rule(text, says):
+    with pytest.raises(InputError) as caught:
+        parse_topology(text, "t.yaml")
+    assert says in str(caught.value)

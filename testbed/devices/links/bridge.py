@@ -15,6 +15,8 @@ from testbed.devices.links.kind import Link, LinkKind
 from testbed.devices.operations import CreateLink, Operation
 from testbed.devices.settings import Settings
 
+MAX_PORTS = 1024  # BR_MAX_PORTS in net/bridge/br_private.h
+
 
 class BridgeConfig(Settings):
     kind: Literal["bridge"]
@@ -23,6 +25,8 @@ class BridgeConfig(Settings):
     @field_validator("ports")
     @classmethod
     def _each_once(cls, ports: tuple[str, ...]) -> tuple[str, ...]:
+        if len(ports) > MAX_PORTS:
+            raise ValueError(f"{len(ports)} ports, and a bridge has at most {MAX_PORTS}")
         for port in ports:
             if ports.count(port) > 1:
                 raise ValueError(f"port '{port}' stands twice")
