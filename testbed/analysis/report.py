@@ -98,7 +98,7 @@ class RoundCounts(Part):
 
 class InvalidRound(Part):
     round: int
-    state: str
+    state: str = Field(description="as in `states`: with its kernel where the run has several")
     reason: str
 
 
@@ -188,7 +188,7 @@ def make_report(
             for name, held in states.items()
         },
         headers={name: headers.get(held.state, "") for name, held in states.items()},
-        invalid=_invalid(states.values()),
+        invalid=_invalid(states),
         skipped=run.skipped,
         method=method(run, {name: held.example for name, held in states.items() if held.example}),
         argv=run.argv,
@@ -338,12 +338,13 @@ def _counts(held: StateRounds) -> RoundCounts:
     return RoundCounts(valid=len(held.rounds), invalid=len(held.invalid), warmup=held.warmup)
 
 
-def _invalid(states: Iterable[StateRounds]) -> list[InvalidRound]:
-    rounds = sorted((record for held in states for record in held.invalid), key=lambda record: record.round)
-    return [
-        InvalidRound(round=record.round, state=record.state, reason=record.reason or "no reason recorded")
-        for record in rounds
+def _invalid(states: Mapping[str, StateRounds]) -> list[InvalidRound]:
+    found = [
+        InvalidRound(round=record.round, state=label, reason=record.reason or "no reason recorded")
+        for label, held in states.items()
+        for record in held.invalid
     ]
+    return sorted(found, key=lambda one: one.round)
 
 
 def _status_notes(run: Run, states: dict[str, StateRounds]) -> list[str]:

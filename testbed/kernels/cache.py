@@ -44,7 +44,7 @@ class Provenance(BaseModel):
     source: Literal["archive", "build"]
     flavour: str = Field("", description="of an archive's kernel: cloud or generic")
     created: str
-    config_sha256: str
+    config_sha256: str = Field(description="of its options, as a run's record has it")
     packages: list[Package] = Field(default_factory=list)
     tree: str | None = Field(None, description="git tree hash of what was built, series included")
     base: str | None = Field(None, description="what the series was applied to")
@@ -91,7 +91,7 @@ class BuiltKernel:
             version=held.version,
             config_sha256=held.config_sha256,
             series=held.series,
-            build_id=held.key,
+            build_key=held.key,
         )
 
     def capabilities(self) -> dict[str, Any] | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import platform
 import re
 from pathlib import Path
 
+from testbed.kernels.cache import config_hash
 from testbed.records.run import Kernel
 
 
@@ -18,7 +18,7 @@ def this_kernel() -> Kernel:
     return Kernel(
         release=uname.release,
         version=uname.version,
-        config_sha256=hashlib.sha256(config).hexdigest() if config else None,
+        config_sha256=config_hash(config.decode(errors="replace")) if config else None,
         cmdline=_bytes(Path("/proc/cmdline")).decode(errors="replace").strip(),
         build_id=build_id(_bytes(Path("/sys/kernel/notes"))),
     )

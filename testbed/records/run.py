@@ -27,10 +27,13 @@ class Patch(Record):
 class Kernel(Record):
     release: str
     version: str
-    config_sha256: str | None = None
+    config_sha256: str | None = Field(None, description="of its options, sorted: NAME=VALUE, a line each")
     cmdline: str = ""
     series: list[Patch] = Field(default_factory=list)
-    build_id: str | None = None
+    build_id: str | None = Field(None, description="the GNU build id of its image")
+    build_key: str | None = Field(
+        None, description="hash of tree, config, compiler and arguments, of one that `kernel build` made"
+    )
     accelerator: str | None = Field(
         None, description="what a VM of the run ran it with (kvm, tcg); None on the machine itself"
     )

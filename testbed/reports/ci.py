@@ -78,6 +78,6 @@ def ktap_report(report: Report) -> str:
 
 def _missing(data: ReportData, state: str, most: int) -> str:
     """Why a state does not pass."""
-    reasons = [one.reason for one in data.invalid if one.state == state.partition("@")[0]]
+    reasons = [one.reason for one in data.invalid if one.state == state]
     last = f"; last invalid round: {reasons[-1]}" if reasons else ""
     return f"{data.rounds[state].valid} of {most} rounds, run {data.status}{last}"

@@ -18,6 +18,7 @@ from testbed.stats.compare import Verdict, compare_unpaired, judged_together
 
 Agreement = Literal["agrees", "disagrees", "cannot tell"]
 SHOWN: Sequence[Verdict] = ("b higher", "b lower")
+_HOW = {"": "on the machine itself", "kvm": "in a VM with KVM", "tcg": "in a VM under software emulation"}
 AGREEMENT = (
     "Judged is the ratio of the two effects with its interval, from both intervals: beyond the margin "
     "they disagree, within it they agree, and so they do where the ratio may be 1 and both show the same "
@@ -45,6 +46,7 @@ class RunComparison(Part):
     a: str
     b: str
     paired: Literal[False] = False
+    warning: str = Field("", description="why rates cannot be compared: one run was emulated, the other not")
     differences: list[str] = Field(description="everything recorded that is not the same in both runs")
     comparisons: list[Unpaired]
 
@@ -87,7 +89,11 @@ def compare_runs(a: Report, b: Report, states: Sequence[str] = ()) -> RunCompari
                 )
             )
     return RunComparison(
-        a=a.data.run_id, b=b.data.run_id, differences=differences(a.run, b.run), comparisons=found
+        a=a.data.run_id,
+        b=b.data.run_id,
+        warning=_emulated(a.run, b.run),
+        differences=differences(a.run, b.run),
+        comparisons=found,
     )
 
 
@@ -162,6 +168,7 @@ def margin(theirs: ComparisonData, asked: float) -> float:
 def compare_text(found: RunComparison) -> str:
     """`testbed compare` for people: the differences first, then the table."""
     lines = [f"a = {found.a}", f"b = {found.b}", ""]
+    lines += [*wrapped(found.warning), ""] if found.warning else []
     if found.differences:
         lines += ["These differ (a / b); an effect below can come from any of them:"]
         lines += [f"  {line}" for line in found.differences]
@@ -188,7 +195,9 @@ def compare_text(found: RunComparison) -> str:
 
 def reproduced_text(theirs: Report, ours: Report) -> str:
     """`testbed reproduce` for people: what differs here, absolutes, and the effects with a judgement."""
-    lines = ["These differ from the original (original / here):"]
+    warning = _emulated(theirs.run, ours.run)
+    lines = [*wrapped(warning), ""] if warning else []
+    lines += ["These differ from the original (original / here):"]
     lines += [f"  {line}" for line in differences(theirs.run, ours.run)] or ["  nothing that was recorded"]
     rows = []
     for state, held in theirs.data.states.items():
@@ -223,6 +232,7 @@ def _circumstances(run: Run) -> dict[str, str]:
         name = "kernel" if len(run.kernels) == 1 else f"kernel {index}"
         found |= {
             name: f"{kernel.release} {kernel.version}",
+            f"{name} ran": _HOW.get(kernel.accelerator or "", str(kernel.accelerator)),
             f"{name} configuration": (kernel.config_sha256 or "unknown")[:12],
             f"{name} command line": kernel.cmdline or "none",
             f"{name} series": ", ".join(patch.subject for patch in kernel.series) or "none",
@@ -235,6 +245,17 @@ def _circumstances(run: Run) -> dict[str, str]:
     found |= {f"protocol {key}": value for key, value in _flat(run.experiment.get("protocol") or {}, ())}
     found.pop("protocol seed", None)
     return found
+
+
+def _emulated(a: Run, b: Run) -> str:
+    """Said first where one run was emulated and the other not; nothing where they are alike."""
+    emulated = [any(kernel.accelerator == "tcg" for kernel in run.kernels.values()) for run in (a, b)]
+    if emulated[0] == emulated[1]:
+        return ""
+    return (
+        f"Run {(a if emulated[0] else b).run_id} ran under software emulation (tcg), the other did not: "
+        "packet sizes, refusals and order can be compared, rates, times and effects on them cannot."
+    )
 
 
 def _flat(value: Any, key: tuple[str, ...]) -> Iterator[tuple[str, str]]:

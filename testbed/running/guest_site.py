@@ -55,7 +55,7 @@ class VmPlace:
         return self._remote.kernel().model_copy(
             update={
                 "series": known.series,
-                "build_id": known.build_id,
+                "build_key": known.build_key,
                 "config_sha256": known.config_sha256,
                 "accelerator": str(way.accelerator) if way else None,
             }

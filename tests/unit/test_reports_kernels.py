@@ -1,11 +1,14 @@
 """Runs of several kernels: boots, lost sides, emulation, the jumbo header."""
 
+from xml.etree import ElementTree
+
 import pytest
 from made_rounds import made_round, made_run, made_state, packets, sample_with
 from msgspec.structs import replace
 
 from testbed.analysis.report import make_report
 from testbed.records.run import Kernel
+from testbed.reports.ci import junit_report, ktap_report
 from testbed.reports.html import html_report
 from testbed.reports.markdown import markdown_report
 from testbed.reports.text import text_report
@@ -176,3 +179,26 @@ def test_what_a_tunnel_lost_was_not_received_by_the_tunnel():
 def vxlan_received(record):
     size = 65270 if record.kernel == OLD else 130454
     return packets("server:vxlan0", "rx", {size: 9})
+
+
+def test_ci_formats_tell_a_state_the_reason_of_its_own_kernel():
+    rounds = kernels_rounds(boots=1, only=(OLD, NEW))
+    for number, (kernel, reason) in enumerate(
+        [(OLD, "the old one"), (NEW, "the new one"), (OLD, "the old one")]
+    ):
+        broken = made_round(100 + number, "a", 9, None, kernel=kernel, valid=False, reason=reason)
+        rounds.append(broken)
+    report = make_report(kernels_run(status="interrupted"), rounds)
+    assert [(one.state, one.reason) for one in report.data.invalid] == [
+        (f"a@{OLD}", "the old one"),
+        (f"a@{NEW}", "the new one"),
+        (f"a@{OLD}", "the old one"),
+    ]
+    junit = ElementTree.fromstring(junit_report(report))
+    told = {case.get("name"): case.find("failure").get("message") for case in junit.iter("testcase")}
+    assert told[f"state a@{OLD}"].endswith("last invalid round: the old one")
+    assert told[f"state a@{NEW}"].endswith("last invalid round: the new one")
+    ktap = ktap_report(report).splitlines()
+    for kernel, reason in reasons.items():
+        (at,) = (index for index, line in enumerate(ktap) if line.endswith(f"state a@{kernel}"))
+        assert ktap[at - 1].endswith(f"last invalid round: {reason}")

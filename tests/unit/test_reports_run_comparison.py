@@ -15,7 +15,14 @@ from testbed.errors import InputError
 from testbed.records.bundle import unpacked
 from testbed.records.run import Kernel, Machine
 from testbed.records.store import RunWriter
-from testbed.reports.run_comparison import agreement, compare_runs, compare_text, differences, reproduced
+from testbed.reports.run_comparison import (
+    agreement,
+    compare_runs,
+    compare_text,
+    differences,
+    reproduced,
+    reproduced_text,
+)
 from testbed.reports.text import command_lines
 from testbed.stats.compare import compare_pairs
 
@@ -41,6 +48,17 @@ def test_what_differs_between_two_runs_is_listed():
         "state b: workload.length: none / 512000",
     ]
     assert differences(made_run(STATES), made_run(STATES, seed=99)) == []
+
+
+@pytest.mark.parametrize("text", [lambda a, b: compare_text(compare_runs(a, b)), reproduced_text])
+def test_that_one_run_was_emulated_is_said_first(text):
+    kernels = {name: Kernel(release="7.3.4", version="#1", accelerator=name) for name in ("kvm", "tcg")}
+    native, emulated = (report(100e9, 100e9, kernels={"7.3.4": kernel}) for kernel in kernels.values())
+    words = " ".join(text(native, emulated).split())
+    assert "ran under software emulation (tcg), the other did not: packet sizes, refusals and order" in words
+    assert words.index("emulation (tcg)") < words.index("kernel ran:")
+    assert "kernel ran: in a VM with KVM / in a VM under software emulation" in words
+    assert "emulation" not in text(native, native)
 
 
 def test_two_runs_are_compared_unpaired_state_by_state():

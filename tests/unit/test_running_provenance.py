@@ -1,10 +1,10 @@
 """Where a run took place, from recorded inputs."""
 
-import hashlib
 import re
 import subprocess
 from pathlib import Path
 
+from testbed.kernels.cache import config_hash
 from testbed.kernels.running import build_id, this_kernel
 from testbed.running.provenance import machine, tool_versions
 
@@ -40,11 +40,17 @@ def test_the_kernels_configuration_is_told_by_its_digest():
         assert this_kernel().config_sha256 is None
         return
     config = subprocess.run(argv, capture_output=True, check=True).stdout
-    assert this_kernel().config_sha256 == hashlib.sha256(config).hexdigest()
+    assert this_kernel().config_sha256 == config_hash(config.decode())
 
 
 def told(*argv):
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_configuration_has_one_hash_whatever_its_order_and_comments():
+    one = "# Linux 7.3\nCONFIG_VETH=y\nCONFIG_VXLAN=m\n"
+    assert config_hash(one) == config_hash("CONFIG_VXLAN=m\nCONFIG_VETH=y\n")
+    assert config_hash(one) != config_hash("CONFIG_VXLAN=y\nCONFIG_VETH=y\n")
 
 
 def test_versions_name_the_testbed_and_begin_with_a_digit():
