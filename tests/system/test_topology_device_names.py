@@ -12,7 +12,7 @@ NAMES += ["-x", "eth0.100", "a%", "%"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_good_where_the_kernel_makes_a_device_of_it(name):
-    """iproute2 keeps the names that are too long or have a space from the kernel: they are not among these."""
+    """Names that iproute2 itself refuses, too long or with a space, are not among these."""
     made = subprocess.run(
         ["unshare", "--net", "ip", "link", "add", "name", name, "type", "veth"], capture_output=True
     )

@@ -182,12 +182,12 @@ def vxlan_received(record):
 
 
 def test_ci_formats_tell_a_state_the_reason_of_its_own_kernel():
-    rounds = kernels_rounds(boots=1, only=(OLD, NEW))
-    for number, (kernel, reason) in enumerate(
-        [(OLD, "the old one"), (NEW, "the new one"), (OLD, "the old one")]
-    ):
-        broken = made_round(100 + number, "a", 9, None, kernel=kernel, valid=False, reason=reason)
-        rounds.append(broken)
+    rounds = kernels_rounds(boots=1)
+    reasons = {OLD: "the old one", NEW: "the new one"}
+    rounds += [
+        made_round(number, "a", 9, None, kernel=kernel, valid=False, reason=reasons[kernel])
+        for number, kernel in enumerate((OLD, NEW, OLD), start=100)
+    ]
     report = make_report(kernels_run(status="interrupted"), rounds)
     assert [(one.state, one.reason) for one in report.data.invalid] == [
         (f"a@{OLD}", "the old one"),
