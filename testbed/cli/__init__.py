@@ -11,6 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from testbed import __version__
+from testbed.cli.help import Group
 from testbed.errors import TestbedError, printable
 
 # In the order in which --help lists them. A module offers `register(app)` and
@@ -19,6 +20,7 @@ MODULES = ("run", "report", "lab", "topology", "path", "probe", "experiment", "k
 
 app = typer.Typer(
     name="testbed",
+    cls=Group,
     help="Prove what a change to the Linux network stack does.",
     invoke_without_command=True,
     add_completion=False,

@@ -6,12 +6,20 @@ from typing import Annotated
 
 import typer
 
+from testbed.cli.help import Group
+
 NAME = Annotated[str, typer.Argument(help="A shipped name (`nagle`) or a file.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands to `app`."""
-    group = typer.Typer(help="List, show and check experiment files.", no_args_is_help=True)
+    group = typer.Typer(
+        name="experiment",
+        cls=Group,
+        help="List, show and check experiment files.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
     group.command("list")(list_)
     group.command("show")(show)
     group.command("check")(check)

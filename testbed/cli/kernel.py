@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.cli.help import Group
 from testbed.cli.values import seconds
 from testbed.errors import InputError, MissingCapability
 
@@ -23,7 +24,13 @@ Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands to `app`."""
-    kernel = typer.Typer(help="Fetch, build and boot kernels.", no_args_is_help=True, rich_markup_mode=None)
+    kernel = typer.Typer(
+        name="kernel",
+        cls=Group,
+        help="Fetch, build and boot kernels.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
     kernel.command("fetch")(fetch)
     kernel.command("build")(build)
     kernel.command("list")(list_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
     app.command("schema")(schema)
 
 
-def schema(subject: Subject) -> None:
+def schema(
+    subject: Annotated[Subject, typer.Argument(help="run, round, report, topology or experiment.")],
+) -> None:
     """Print a JSON schema: of run.json, of a line of rounds.jsonl, of `report --json`, of a file.
 
     An editor that knows the schema of a topology or an experiment completes its

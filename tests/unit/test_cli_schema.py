@@ -41,5 +41,5 @@ def test_an_unknown_subject_is_one_clean_line(monkeypatch, capsys):
     names = ", ".join(f"'{subject}'" for subject in Subject)
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        f"testbed: Invalid value for 'subject': 'foo' is not one of {names} (see testbed schema --help)\n"
+        f"testbed: Invalid value for 'SUBJECT': 'foo' is not one of {names} (see testbed schema --help)\n"
     )
