@@ -121,7 +121,7 @@ def _jumbo_header(
     pairs: Sequence[tuple[str, str]],
     main: Callable[[str], Collection[DeviceMetric]],
 ) -> Iterator[str]:
-    """Said once: 6.18 puts a jumbo header into IPv6 packets above 65535 bytes, 7.2 does not."""
+    """Said once, by what was seen: one kernel has the jumbo option (testbed.kernel_facts), the other not."""
     for a, b in pairs:
         options = asked.get(states[a].state, {}).get("workload") or {}
         left, right = (set(filter(None, map(_large, main(name)))) for name in (a, b))

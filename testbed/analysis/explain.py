@@ -19,7 +19,7 @@ IP = {4: 20, 6: 40}
 # RFC 2018: 2 bytes and 8 for each block, after two NOPs (tcp_options_write() in net/ipv4/tcp_output.c);
 # what 40 bytes of options hold is 4 blocks, 3 beside timestamps.
 SACK, SACK_BLOCK, MOST_OPTIONS = 4, 8, 40
-# RFC 2675. Linux put this option into IPv6 packets above 65535 bytes until 7.3 left it out of GSO packets.
+# RFC 2675; which kernels put it in is in testbed.kernel_facts (jumbo_option).
 JUMBO_OPTION = 8
 LARGEST_PAYLOAD = 65535
 # iperf3 writes 128 KiB at a time over TCP unless -l says otherwise (DEFAULT_TCP_BLKSIZE in its iperf.h).

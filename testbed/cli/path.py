@@ -106,7 +106,9 @@ def _traits(declared: list[str]) -> Traits:
             raise InputError(f"--declare {name}: no such property of a kernel{hint}")
     config = kernel_config()
     known = [name for name in DECLARABLE if find([name]).has(name)]
-    return traits_of(platform.release(), config.decode() if config else None, [*declared, *known])
+    limit = find(["vxlan"]).values.get("vxlan.tso_max_size")
+    text = config.decode() if config else None
+    return traits_of(platform.release(), text, [*declared, *known], limit if isinstance(limit, int) else None)
 
 
 def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:

@@ -30,7 +30,7 @@ ETHERNET_HEADER = 14
 SMALLEST_HEADERS, LARGEST_HEADERS = 42, 300
 # A runt without its Ethernet header, and the largest packet that any limit allows (GSO_MAX_SIZE and headers).
 SMALLEST_PACKET, LARGEST_PACKET = 28, 8 * 65535 + LARGEST_HEADERS
-# IPv6 packets above 65535 bytes get a hop-by-hop option when GRO merges them, until Linux 6.19.
+# What GRO puts into IPv6 packets above 65535 bytes on kernels that do (testbed.kernel_facts: jumbo_option).
 JUMBO_OPTION = 8
 LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + 40 + 65535
 

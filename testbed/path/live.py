@@ -54,7 +54,7 @@ def _limits(held: Held, kind: LinkKind) -> Limits:
         return otherwise if value is None else int(value)
 
     gso, gro = (number(f"{way}_max_size", LEGACY_MAX_SIZE) for way in ("gso", "gro"))
-    # Before Linux 6.3 there was one limit for both versions, and no IPv4 above 65536.
+    # Without limits of its own (kernel_facts: ipv4_limits) there is no IPv4 packet above 65536 bytes.
     return Limits(
         mtu=number("mtu", 1500),
         gso={6: gso, 4: number("gso_ipv4_max_size", min(gso, LEGACY_MAX_SIZE))},

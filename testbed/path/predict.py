@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from testbed.capabilities import version_key
 from testbed.devices.links.kind import ETHERNET_HEADER, End
+from testbed.kernel_facts import FACTS
 from testbed.path.route import Step
 
 IP_HEADERS = {4: 20, 6: 40}
@@ -55,8 +55,8 @@ class Traits:
     """What the kernel under test does that no setting shows."""
 
     max_tcp_header: int  # MAX_TCP_HEADER in include/net/tcp.h
-    jumbo_option: bool  # IPv6 packets above 65535 bytes carry a hop-by-hop option (until Linux 6.19)
-    big_tunnels: bool  # carries BIG TCP through tunnels (since Linux 7.3)
+    jumbo_option: bool  # these two: see testbed.kernel_facts
+    big_tunnels: bool
     resegments: bool = False  # cuts a packet above a limit into GSO packets that fit (a series of 2026)
 
 
@@ -204,16 +204,20 @@ def path_mtu(steps: Sequence[Step], limits: Mapping[End, Limits]) -> int:
     return min(*mtus, limits[steps[-1].end].mtu)
 
 
-def traits_of(release: str, config: str | None, declared: Iterable[str] = ()) -> Traits:
+def traits_of(
+    release: str, config: str | None, declared: Iterable[str] = (), tunnel_limit: int | None = None
+) -> Traits:
     """The traits of a kernel by its release and its configuration (text, None where unknown).
 
     What cannot be seen in either is declared: `resegment` for a kernel that cuts
-    into bounded GSO packets.
+    into bounded GSO packets. `tunnel_limit`: the tso_max_size of a vxlan without a lower
+    device in bytes, as probing finds it, which says more than the release.
     """
+    big = FACTS["big_tunnels"].holds(release) if tunnel_limit is None else tunnel_limit > LEGACY_MAX_SIZE
     return Traits(
         max_tcp_header=max_tcp_header(config),
-        jumbo_option=version_key(release) < (7, 0),
-        big_tunnels=version_key(release) >= (7, 3),
+        jumbo_option=FACTS["jumbo_option"].holds(release),
+        big_tunnels=big,
         resegments="resegment" in set(declared),
     )
 

@@ -11,7 +11,7 @@ LAYERS = (
     ("__version__", "errors", "slowness", "outcome", "units", "unfinished"),
     ("yamlvalues",),
     ("privilege", "yamlfile", "capabilities", "unit_fields", "available"),
-    ("netlink", "records", "stats"),
+    ("netlink", "records", "stats", "kernel_facts"),
     ("devices", "kernels"),
     ("nodes",),
     ("topology",),

@@ -2,7 +2,7 @@
 
 With a lower device (`dev`) it takes that device's tso_max_size over when it is
 made, and its MTU is held below that device's. Without one its tso_max_size is
-65536 up to Linux 7.2 and GSO_MAX_SIZE from 7.3, and its MTU is 1500 until it is
+65536 or GSO_MAX_SIZE (kernel_facts: big_tunnels), and its MTU is 1500 until it is
 set, which is more than an underlay of 1500 carries.
 """
 
