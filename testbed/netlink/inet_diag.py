@@ -11,24 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyroute2.netlink import NETLINK_SOCK_DIAG, NLM_F_DUMP, nla
-from pyroute2.netlink.diag import (
-    SOCK_DIAG_BY_FAMILY,
-    SS_ALL,
-    SS_LISTEN,
-    SS_TIME_WAIT,
-    inet_diag_msg,
-    inet_diag_req,
-)
+from pyroute2.netlink.marshal import Marshal
 
 from testbed.errors import TestbedError
 from testbed.netlink.channel import Channel, Refusal
 from testbed.netlink.namespaces import own_namespace
+from testbed.netlink.parts import copy_without
 from testbed.netlink.remembered import numbers
 from testbed.netlink.request import Request, decoded, request
 
+# Its messages without its socket, which takes asyncio and ssl: a second more in an emulated guest.
+diag = copy_without(
+    "pyroute2.netlink.diag", "pyroute2.netlink.nlsocket", Marshal=Marshal, NetlinkSocket=object
+)
 # All but those that have no flow, or no TCP_INFO.
-_STATES = SS_ALL & ~(1 << SS_LISTEN | 1 << SS_TIME_WAIT)
-_WANTED = sum(1 << numbers(inet_diag_msg)[name] - 1 for name in ("INET_DIAG_INFO", "INET_DIAG_CONG"))
+_STATES = diag.SS_ALL & ~(1 << diag.SS_LISTEN | 1 << diag.SS_TIME_WAIT)
+_WANTED = sum(1 << numbers(diag.inet_diag_msg)[name] - 1 for name in ("INET_DIAG_INFO", "INET_DIAG_CONG"))
 _IDENTITY = ("idiag_sport", "idiag_dport", "idiag_if", "idiag_cookie")
 _GONE = {errno.ENOENT, errno.ESTALE}
 
@@ -113,18 +111,18 @@ def _unreadable(reason: object) -> TestbedError:
 
 
 def _request(family: int, flags: int, identity: Mapping[str, Any]) -> Request:
-    message = inet_diag_req()
+    message = diag.inet_diag_req()
     message["sdiag_family"], message["sdiag_protocol"] = family, socket.IPPROTO_TCP
     message["idiag_ext"], message["idiag_states"] = _WANTED, _STATES
     for name, value in identity.items():
         message[name] = value
-    return request(message, SOCK_DIAG_BY_FAMILY, flags)
+    return request(message, diag.SOCK_DIAG_BY_FAMILY, flags)
 
 
 def decode(data: bytes) -> TcpSocket:
     """A struct inet_diag_msg with its attributes, behind its header."""
     # pyroute2 decodes all of the tcp_info that it knows, which on an older kernel is more than there is.
-    message = decoded(inet_diag_msg, data + bytes(inet_diag_msg.tcp_info.get_size()))
+    message = decoded(diag.inet_diag_msg, data + bytes(diag.inet_diag_msg.tcp_info.get_size()))
     family, source, destination = (message[f"idiag_{name}"] for name in ("family", "src", "dst"))
     identity = {name: message[name] for name in _IDENTITY}
     # And it decodes addresses to text, but encodes them from words.

@@ -44,6 +44,25 @@ def _put_in_place(package: str) -> None:
     sys.modules[package] = module
 
 
+def copy_without(part: str, unwanted: str, **instead: object) -> Any:
+    """A copy of `part`, for the caller alone, that finds only `instead` where it imports from `unwanted`.
+
+    Where somebody imported `unwanted` already, `part` as everybody has it.
+    """
+    spec = find_spec(part)
+    if unwanted in sys.modules or spec is None or spec.loader is None:
+        return import_module(part)
+    copy = module_from_spec(spec)
+    stand_in = ModuleType(unwanted)
+    stand_in.__dict__.update(instead)
+    sys.modules[unwanted] = stand_in
+    try:
+        spec.loader.exec_module(copy)
+    finally:
+        del sys.modules[unwanted]
+    return copy
+
+
 for _package in PACKAGES:
     if _package not in sys.modules:
         _put_in_place(_package)

@@ -39,13 +39,16 @@ class HeldQdisc(NamedTuple):
 
 
 def set_root(ifindex: int, kind: str, options: Options) -> Request:
-    """Give a device a new root qdisc, whatever it had; an option that is not given is the kernel's own."""
+    """Give a device that has the kernel's default another root qdisc.
+
+    An option that is not given is the kernel's own. Recent kernels refuse to make one
+    of the kind that is there.
+    """
     message = tcmsg()()
     message["index"], message["parent"] = ifindex, TC_H_ROOT
     message["attrs"] = [("TCA_KIND", kind)]
     if value := _encoded(kind, options):
         message["attrs"].append(("TCA_OPTIONS", value))
-    # All three: a qdisc of the same kind is replaced too, and not only changed.
     return request(message, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_EXCL)
 
 

@@ -52,7 +52,7 @@ def test_a_command_without_a_lab_does_not_import_pyroute2(command):
 
 def test_messages_come_without_the_rest_of_pyroute2():
     program = (
-        "import sys; from testbed.netlink import channel, ethtool, message, routing\n"
+        "import sys; from testbed.netlink import channel, ethtool, inet_diag, message, routing\n"
         "print([name for name in ('asyncio', 'sqlite3', 'pyroute2.ndb', 'pyroute2.iproute',"
         " 'pyroute2.netlink.generic', 'pyroute2.netlink.rtnl.tcmsg') if name in sys.modules])"
     )
@@ -61,12 +61,16 @@ def test_messages_come_without_the_rest_of_pyroute2():
 
 @pytest.mark.parametrize(
     "first",
-    ["import testbed.netlink.message", "import pyroute2, testbed.netlink.message"],
+    [
+        "import testbed.netlink.message, testbed.netlink.inet_diag",
+        "import pyroute2, testbed.netlink.message, testbed.netlink.inet_diag",
+    ],
 )
 def test_the_rest_of_pyroute2_is_there_for_whoever_asks(first):
     program = (
         f"{first}\n"
-        "from pyroute2 import IPRoute, Ethtool, netns, NetlinkError\n"
+        "from pyroute2 import IPRoute, DiagSocket, Ethtool, netns, NetlinkError\n"
+        "DiagSocket().close()\n"
         "from pyroute2.ethtool import Ethtool as again\n"
         "import pyroute2, testbed.netlink.message as message\n"
         "from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg\n"
