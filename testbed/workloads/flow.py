@@ -23,6 +23,7 @@ from testbed.records.store import write_own
 from testbed.slowness import scaled
 from testbed.workloads import start_gate as when_told_worker
 from testbed.workloads.listening import listens
+from testbed.workloads.ports import reserved
 from testbed.workloads.process_group import Crew, Member
 from testbed.workloads.tool import Hooks, Options, Outcome
 
@@ -156,6 +157,8 @@ def run_flows(
         prepared = [_prepare(stack, lab, tool, options) for tool, options in wanted]
         if any(trouble for _, trouble in prepared):
             return [Outcome(flow.workload, trouble) for flow, trouble in prepared]
+        nodes = {name: lab.nodes[name] for _, options in wanted for name in options.nodes}
+        stack.enter_context(reserved(nodes, {port for _, options in wanted for port in options.ports}))
         crew = stack.enter_context(Crew())
         running = [_start(crew, lab, flow, cpus) for flow, _ in prepared]
         trouble = _drive(crew, running, lab, hooks)

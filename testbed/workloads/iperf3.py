@@ -91,6 +91,13 @@ class Iperf3Options(Options):
         check_arguments(SERVER, "server_args", self.server_args)
         return self
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """The server's, and one for each stream and direction of the client."""
+        streams = range(self.streams * (2 if self.bidir else 1))
+        first = self.client_port or 1 << 16
+        return frozenset({self.port, *(first + number for number in streams if first + number < 1 << 16)})
+
 
 def client_options(options: Iperf3Options, address: str) -> list[str]:
     """The client's command line, without the command."""

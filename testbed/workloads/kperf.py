@@ -63,6 +63,10 @@ class KperfOptions(Options):
         check_arguments(CLIENT_ARGUMENTS, "args", self.args)
         return self
 
+    @property
+    def ports(self) -> frozenset[int]:
+        return frozenset({self.port})
+
 
 def client_options(options: KperfOptions, source: str, target: str) -> list[str]:
     """The client's command line, without the command."""

@@ -94,6 +94,10 @@ class NetperfOptions(Options):
         """Whether it is the client that sends."""
         return self.test != "TCP_MAERTS"
 
+    @property
+    def ports(self) -> frozenset[int]:
+        return frozenset(filter(None, {self.control_port, self.port, self.local_port}))
+
 
 def client_options(options: NetperfOptions, address: str) -> list[str]:
     """The command line of netperf, without the command."""

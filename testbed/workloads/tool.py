@@ -53,6 +53,11 @@ class Options(BaseModel):
         """How many huge pages of the machine it reserves for a round."""
         return 0
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """The ports that its client and its server bind by number."""
+        return frozenset()
+
 
 @dataclass(frozen=True)
 class Hooks:

@@ -48,6 +48,10 @@ class ZerocopyOptions(Options):
         """How many huge pages the sender needs."""
         return -(-self.length // zerocopy_worker.HUGE_PAGE) if self.pages == "huge" else 0
 
+    @property
+    def ports(self) -> frozenset[int]:
+        return frozenset(filter(None, {self.port, self.client_port}))
+
 
 def version() -> str:
     """The Python that sends: the tool is the testbed's own."""

@@ -31,15 +31,20 @@ def run(
     *,
     before: Harm = nothing,
     at_start: Harm = nothing,
+    at_end: Harm = nothing,
     topology: str = "veth-pair",
     **given: object,
 ) -> Outcome:
-    """One measurement from client to server. `before`: the lab is up; `at_start`: what follows counts."""
+    """One measurement from client to server. `before`: the lab is up; `at_start`: what follows counts;
+    `at_end`: the test is over.
+    """
     options = parse_options({"from": "client", "to": "server", "duration": 1, **given})
     with open_lab(topology) as lab:
         before(lab)
         hooks = Hooks(measuring=lambda: at_start(lab))
-        return TOOLS[options.tool].run(lab, options, cpus={}, hooks=hooks, raw=raw, raw_name="00000-x")
+        outcome = TOOLS[options.tool].run(lab, options, cpus={}, hooks=hooks, raw=raw, raw_name="00000-x")
+        at_end(lab)
+        return outcome
 
 
 class Harmful:
