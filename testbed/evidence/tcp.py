@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import structs
+
 from testbed.evidence.sampling import Sampler
 from testbed.lab.lab import Lab
 from testbed.netlink.inet_diag import TcpSocket, TcpSockets
@@ -26,6 +28,7 @@ class TcpState:
 
     def __init__(self) -> None:
         self._nodes: dict[str, TcpSockets] = {}
+        self._first: dict[_Flow, int] = {}  # bytes acknowledged when it was first seen
         self._last: dict[_Flow, TcpSocket] = {}
         self._samples: dict[_Flow, list[TcpSample]] = {}
         self._foremost: tuple[str, TcpSocket] | None = None
@@ -34,7 +37,7 @@ class TcpState:
 
     def start(self, lab: Lab) -> None:
         self.close()
-        self._last, self._samples = {}, {}
+        self._first, self._last, self._samples = {}, {}, {}
         self._foremost = None
         for name, node in lab.nodes.items():
             if node.netns is not None:
@@ -49,7 +52,10 @@ class TcpState:
         if not self._last:
             return {}
         flow = max(self._last, key=lambda flow: sent(self._last[flow]))
-        return {"tcp": record(flow[0], self._last[flow], self._samples[flow])}
+        found = record(flow[0], self._last[flow], self._samples[flow])
+        grown = [max(0, acked(one) - self._first[flow]) for flow, one in self._last.items()]
+        moved = [octets for octets in grown if octets]
+        return {"tcp": structs.replace(found, acked_bytes=sum(moved), sockets=len(moved))}
 
     def close(self) -> None:
         self._sampler.stop()
@@ -62,6 +68,7 @@ class TcpState:
         for node, one in found:
             flow = node, one.source, one.source_port, one.destination, one.destination_port
             self._last[flow] = one
+            self._first.setdefault(flow, acked(one))
             self._samples.setdefault(flow, []).append(sample(at, one))
 
     def _search(self) -> list[tuple[str, TcpSocket]]:
@@ -81,6 +88,11 @@ class TcpState:
 def sent(one: TcpSocket) -> int:
     """Bytes with what was sent again; 0 on a kernel that does not tell."""
     return one.info.get("bytes_sent", 0)
+
+
+def acked(one: TcpSocket) -> int:
+    """Bytes that its peer has acknowledged; 0 on a kernel that does not tell."""
+    return one.info.get("bytes_acked", 0)
 
 
 def record(node: str, last: TcpSocket, samples: list[TcpSample]) -> Tcp:

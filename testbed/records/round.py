@@ -161,6 +161,14 @@ class Tcp(Part):
     busy_us: Annotated[int | None, doc("time with data under way")] = None
     rwnd_limited_us: Annotated[int | None, doc("of it, held back by the receiver's window")] = None
     sndbuf_limited_us: Annotated[int | None, doc("of it, held back by the send buffer")] = None
+    acked_bytes: Annotated[
+        int | None,
+        doc(
+            "bytes acknowledged to all TCP sockets of the lab, from the first to the last time "
+            "that each was seen in the measured seconds"
+        ),
+    ] = None
+    sockets: Annotated[int | None, doc("how many those were")] = None
     samples: list[TcpSample] = []
 
 
@@ -272,6 +280,13 @@ class Noise(Part):
     ] = None
 
 
+class ClockStep(Part):
+    """A moment at which somebody set the wall clock, found by comparing it with CLOCK_MONOTONIC."""
+
+    at_s: Annotated[float, doc("seconds into the round by which it had happened")]
+    by_s: Annotated[float, doc("seconds forward; negative for back")]
+
+
 class Round(Part, kw_only=True):
     """One measurement of one state: a line of rounds.jsonl."""
 
@@ -307,6 +322,9 @@ class Round(Part, kw_only=True):
     kernel_log: list[str] = []
     kernel_faults: Annotated[
         list[str], doc("`rule: line` for a WARN, BUG, oops, lockup... of the round")
+    ] = []
+    clock_steps: Annotated[
+        list[ClockStep], doc("`started` and `ended` are of the wall clock, all else is not")
     ] = []
     taint: Annotated[str | None, doc("the kernel's taint letters after the round")] = None
 

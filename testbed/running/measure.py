@@ -22,6 +22,7 @@ from testbed.lab.lab import Lab, open_lab
 from testbed.nodes import process
 from testbed.records.round import Cpu, Noise, PacketSizesMeta, Round, checked
 from testbed.records.store import now
+from testbed.running.agreement import Watch, disagreements
 from testbed.workloads import TOOLS
 from testbed.workloads.tool import Hooks, Outcome
 
@@ -61,8 +62,10 @@ def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, ra
     try:
         with open_lab(task.state.topology) as lab:
             fields["settings"] = lab.held()
-            outcome, evidence = _observe(task, lab, collectors, raw)
-        reasons += _fill(fields, outcome, evidence, limits)
+            watch = Watch(omits=task.state.workload.omit > 0)
+            outcome, evidence = _observe(task, lab, [watch, *collectors], raw)
+            reasons += _fill(fields, outcome, evidence, limits)
+            reasons += _disagreements(task, outcome, watch, fields)
     except TestbedError as error:
         reasons.append(str(error))
     return task.record(
@@ -166,6 +169,15 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
         *unseen_above(sizes, limits),
         *_too_noisy(fields.get("noise"), limits),
     ]
+
+
+def _disagreements(task: Task, outcome: Outcome, watch: Watch, fields: Mapping[str, Any]) -> list[str]:
+    """Why the tools' figures cannot be true; nothing to say where there are none, or they are doubted."""
+    if outcome.reason is not None:
+        return []
+    traffic = watch.traffic(fields.get("counters") or {}, fields.get("tcp"))
+    workload = task.state.workload
+    return disagreements(outcome, traffic, omits=workload.omit > 0, crosses=workload.crosses)
 
 
 def unseen_above(sizes: PacketSizesMeta | None, limits: RoundLimits) -> list[str]:

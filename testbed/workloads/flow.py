@@ -22,6 +22,7 @@ from testbed.records.round import ProcessUse, Workload
 from testbed.records.store import write_own
 from testbed.slowness import scaled
 from testbed.workloads import start_gate as when_told_worker
+from testbed.workloads.contradictions import Claim, Span, contradictions
 from testbed.workloads.listening import listens
 from testbed.workloads.ports import reserved
 from testbed.workloads.process_group import Crew, Member
@@ -36,10 +37,19 @@ _ASLEEP_S = scaled(0.1)  # how long the two ends of a running test are never bot
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tool makes of the two outputs of its flow. `errors`: role -> the tool's own words."""
+    """What a tool makes of the two outputs of its flow.
+
+    `resolution_s`: by how much `measured_s` may be off as the tool prints it.
+    `arrived`: role -> payload bytes that this end received in the seconds that count.
+    `least_packets`: role -> packets that this end must have received for the figures to be true.
+    `errors`: role -> the tool's own words.
+    """
 
     workload: Workload
     measured_s: float = 0.0
+    resolution_s: float = 0.0
+    arrived: Mapping[str, int] = field(default_factory=dict)
+    least_packets: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -53,7 +63,9 @@ class Flow:
     does not end by itself. `beside` is a second such server, in the client's node.
     `workload` is what is known before it runs; `read` adds what the outputs of
     client and server say. `rings_late` says that what ends the server is a timer
-    of its own, which rings long after the end of the test.
+    of its own, which rings long after the end of the test. `wall_clock` says that
+    the tool measures by the clock that can be set, `outstanding` how many requests
+    of a test of requests wait at the same time.
     """
 
     options: Options
@@ -67,6 +79,8 @@ class Flow:
     serves_on: bool = False
     beside: Sequence[str] = ()
     rings_late: bool = False
+    wall_clock: bool = False
+    outstanding: int = 1
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -320,16 +334,24 @@ def _failed(member: Member) -> bool:
 def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Outcome:
     members = {"client": one.client, "server": one.server}
     outputs = {role: bytes(member.output).removeprefix(STARTED) for role, member in members.items()}
-    reading = one.flow.read(one.flow.workload, outputs["client"], outputs["server"])
+    reading = _read(one.flow, outputs)
     words = [_words(member, reading.errors.get(role)) for role, member in members.items()]
     reason = "; ".join(filter(None, [*words, trouble])) or None
     if reason is None and reading.workload.bits_per_second is None:
         reason = f"client: {reading.workload.tool} ended without a result"
+    if reason is None:
+        reason = "; ".join(_untrue(one, reading)) or None
     kept = _keep(outputs, one.flow, raw, f"{raw_name}-{reading.workload.tool}")
     return Outcome(
         workload=structs.replace(reading.workload, raw=kept),
         reason=reason,
         measured_s=reading.measured_s,
+        resolution_s=reading.resolution_s,
+        arrived=_at_nodes(one.flow.options, reading.arrived),
+        least_packets=_at_nodes(one.flow.options, reading.least_packets),
+        counts_from=one.client.told_at.monotonic + (one.flow.options.omit if one.flow.omits else 0.0)
+        if one.client.told_at
+        else None,
         processes=_uses(one),
         pids={role: member.process.pid for role, member in members.items()},
     )
@@ -342,6 +364,46 @@ def _uses(one: _Running) -> dict[str, ProcessUse]:
         beside = one.beside.use()
         client = ProcessUse(user_s=client.user_s + beside.user_s, system_s=client.system_s + beside.system_s)
     return {"client": client, "server": server}
+
+
+def _read(flow: Flow, outputs: Mapping[str, bytes]) -> Reading:
+    try:
+        return flow.read(flow.workload, outputs["client"], outputs["server"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        # Another version of the tool than those we know, or something else of its name.
+        words = f"its result cannot be read: {type(error).__name__}: {error}".splitlines()[0]
+        return Reading(flow.workload, errors={"client": words})
+
+
+def _untrue(one: _Running, reading: Reading) -> list[str]:
+    """Why the figures of a flow that gave some cannot be true."""
+    workload = reading.workload
+    told = one.client.told_at
+    ends = [one.client] if one.flow.serves_on else [one.client, one.server]  # the later one has the figures
+    ended = max((end.ended_at for end in ends if end.ended_at), key=lambda at: at.monotonic, default=None)
+    if told is None or ended is None:
+        return ["client: gave figures before it was told to begin"]
+    claim = Claim(
+        tool=workload.tool,
+        asked_s=one.flow.options.duration,
+        seconds=reading.measured_s,
+        bits_per_second=workload.bits_per_second or 0.0,
+        octets=workload.bytes,
+        transactions_per_second=workload.transactions_per_second,
+        latency_us=workload.latency_us,
+        resolution_s=reading.resolution_s,
+        wall_clock=one.flow.wall_clock,
+        outstanding=one.flow.outstanding,
+    )
+    return contradictions(claim, Span(told, ended))
+
+
+def _at_nodes(options: Options, roles: Mapping[str, int]) -> dict[str, int]:
+    """The same by node. What stays in one node crosses no device."""
+    if options.from_ == options.to:
+        return {}
+    nodes = {"client": options.from_, "server": options.to}
+    return {nodes[role]: count for role, count in roles.items()}
 
 
 def _words(member: Member, error: str | None) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -70,6 +71,11 @@ class FlowsOptions(Options):
     def huge_pages(self) -> int:
         return sum(options.huge_pages for _, options in self.parsed())
 
+    @property
+    def crosses(self) -> bool:
+        """Whether each flow's does."""
+        return all(options.crosses for _, options in self.parsed())
+
     def parsed(self) -> list[tuple[FlowSpec, Options]]:
         """Each flow with its tool's options, on its own ports."""
         return [found for index in range(len(self.flows)) for found in self._parsed(index)]
@@ -131,6 +137,10 @@ class Flows:
             workload=workload,
             reason="; ".join(reasons) or None,
             measured_s=max(one.measured_s for one in measured),
+            resolution_s=max(one.resolution_s for one in outcomes),
+            arrived=_by_node(one.arrived for one in outcomes),
+            least_packets=_by_node(one.least_packets for one in outcomes),
+            counts_from=min((one.counts_from for one in outcomes if one.counts_from), default=None),
             processes={
                 f"{role}-{n}": use for n, one in enumerate(outcomes) for role, use in one.processes.items()
             },
@@ -184,6 +194,11 @@ def _figures(parsed: tuple[FlowSpec, Options], outcome: Outcome) -> FlowFigures:
         latency_us=workload.latency_us,
         tuple=workload.tuple,
     )
+
+
+def _by_node(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Node -> the sum of what the flows have for it."""
+    return dict(sum(map(Counter, counts), Counter[str]()))
 
 
 def _sum(values: Sequence[Any]) -> Any:

@@ -21,6 +21,7 @@ def read(workload: Workload, client: bytes, server: bytes) -> Reading:
     return Reading(
         workload=_filled(workload, results["client"]) if results["client"] else workload,
         measured_s=float(received[0].get("seconds", 0.0)) if received else 0.0,
+        arrived=_arrived(results["client"]),
         errors={role: error for role, error in errors.items() if error},
     )
 
@@ -44,6 +45,13 @@ def _filled(workload: Workload, result: _Part) -> Workload:
         udp=_udp(received),
         flows=_streams(result),
     )
+
+
+def _arrived(result: _Part) -> dict[str, int]:
+    """Which end received how much."""
+    reverse = result.get("start", {}).get("test_start", {}).get("reverse")
+    ends = ("client", "server") if reverse else ("server", "client")
+    return {end: int(part["bytes"]) for end, part in zip(ends, _received(result), strict=False)}
 
 
 def _received(result: _Part) -> list[_Part]:

@@ -64,7 +64,7 @@ def read(workload: Workload, output: bytes) -> Reading:
             for which, use in section.cores.items()
         },
     }
-    return Reading(structs.replace(workload, **figures), target.seconds)
+    return Reading(structs.replace(workload, **figures), target.seconds, arrived={"server": target.received})
 
 
 def parse(text: str) -> list[Section]:

@@ -53,6 +53,8 @@ def flow(lab: Lab, options: NetperfOptions, address: str) -> Flow:
         # Its server waits for a further connection, until a timer set to PAD_TIME (4 s) beyond
         # the test interrupts it (recv_omni in src/nettest_omni.c).
         rings_late=options.test == "TCP_CRR",
+        wall_clock=True,  # gettimeofday
+        outstanding=1 + options.burst,
     )
 
 

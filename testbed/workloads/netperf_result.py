@@ -18,6 +18,7 @@ from testbed.workloads.flow import Reading
 from testbed.workloads.netperf_options import LATENCY, RECEIVES, SENDS, NetperfOptions, keys_of
 
 _MEGABIT = 1e6
+RESOLUTION_S = 0.005  # it prints two decimals
 _CLASSIC = re.compile(rb"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d+\.\d+)\s*$", re.MULTILINE)
 
 
@@ -29,7 +30,14 @@ def read(workload: Workload, output: bytes, options: NetperfOptions) -> Reading:
     if any(key not in values for key in keys_of(options)):
         return Reading(workload, errors=_first_words(output))
     figures = _ping_pong(values, options) if options.ping_pong else _stream(values, options)
-    reading = Reading(structs.replace(workload, **figures), float(values["ELAPSED_TIME"]))
+    seconds = float(values["ELAPSED_TIME"])
+    reading = Reading(
+        structs.replace(workload, **figures),
+        seconds,
+        RESOLUTION_S,
+        arrived=_arrived(values, options),
+        least_packets=_least_packets(float(values["THROUGHPUT"]), seconds, options),
+    )
     held, asked = figures["congestion"], options.congestion
     if held and asked and held != asked:
         # netperf says nothing when the kernel refuses the one that was asked for.
@@ -61,6 +69,22 @@ def _stream(values: Mapping[str, str], options: NetperfOptions) -> dict[str, Any
     }
 
 
+def _arrived(values: Mapping[str, str], options: NetperfOptions) -> dict[str, int]:
+    """Which end received how much. What one end sent in requests or responses, the other received."""
+    if options.ping_pong:
+        return {"server": int(values["LOCAL_BYTES_SENT"]), "client": int(values["LOCAL_BYTES_RECVD"])}
+    received = SENDS[-1] if options.sends else RECEIVES[-1]
+    return {"server" if options.sends else "client": int(values[received])}
+
+
+def _least_packets(rate: float, seconds: float, options: NetperfOptions) -> dict[str, int]:
+    """A request that waits for no other takes a packet of its own, and so does its response."""
+    if not options.ping_pong or options.burst:
+        return {}
+    exchanges = int(rate * max(0.0, seconds - RESOLUTION_S))
+    return {"server": exchanges, "client": exchanges}
+
+
 def _read_classic(workload: Workload, output: bytes) -> Reading:
     """The five columns of netperf's first tests.
 
@@ -71,12 +95,15 @@ def _read_classic(workload: Workload, output: bytes) -> Reading:
         return Reading(workload, errors=_first_words(output))
     receive, send, message, elapsed, throughput = (field.decode() for field in row.groups())
     rate = float(throughput) * _MEGABIT
+    octets = round(rate * float(elapsed) / 8)
     figures = {
         "bits_per_second": rate,
-        "bytes": round(rate * float(elapsed) / 8),
+        "bytes": octets,
         "sockets": _sockets(receive, send, message),
     }
-    return Reading(structs.replace(workload, **figures), float(elapsed))
+    return Reading(
+        structs.replace(workload, **figures), float(elapsed), RESOLUTION_S, arrived={"server": octets}
+    )
 
 
 def parse_keys(output: bytes) -> dict[str, str]:

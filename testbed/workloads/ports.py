@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from testbed.nodes.namespace import read_sysctl, write_sysctl
 from testbed.nodes.node import Node
+from testbed.nodes.sysctls import read_sysctl, write_sysctl
 
 # For each network namespace: what connect() and bind() to port 0 must not take. Who names a port gets it.
 RESERVED = "net.ipv4.ip_local_reserved_ports"
@@ -22,6 +22,7 @@ def reserved(nodes: Mapping[str, Node], ports: Collection[int]) -> Iterator[None
     with ExitStack() as stack:
         for node in nodes.values():
             before = node.call(read_sysctl, RESERVED)
-            stack.callback(node.call, write_sysctl, RESERVED, before)
+            # An empty write changes nothing; an end of line empties the list.
+            stack.callback(node.call, write_sysctl, RESERVED, before or "\n")
             node.call(write_sysctl, RESERVED, ",".join(filter(None, [before, *map(str, sorted(ports))])))
         yield

@@ -14,6 +14,8 @@ from typing import IO, Self
 
 import psutil
 
+from testbed import clocks
+from testbed.clocks import Moment
 from testbed.nodes.cgroup import Used
 from testbed.nodes.node import Ended, Node, Process
 from testbed.records.round import ProcessUse
@@ -32,6 +34,8 @@ class Member:
         self.output = bytearray()
         self.ended: Ended | None = None
         self.killed = False
+        self.told_at: Moment | None = None
+        self.ended_at: Moment | None = None
         self._used = Used(0.0, 0.0)
         self._errors = errors
 
@@ -42,9 +46,14 @@ class Member:
     def tell(self, line: bytes) -> None:
         """Write to its stdin. A process that is gone does not hear it."""
         assert self.process.stdin is not None
+        self.told_at = clocks.read()
         with suppress(BrokenPipeError):
             self.process.stdin.write(line)
             self.process.stdin.flush()
+
+    def end(self, ended: Ended | None) -> None:
+        """Note how it ended, and that this is seen now; None where it still runs."""
+        self.ended, self.ended_at = ended, clocks.read() if ended else None
 
     def errors(self) -> list[str]:
         """The lines that it wrote to stderr."""
@@ -162,11 +171,11 @@ class Crew:
         """End every process that still runs."""
         for member in self.members:
             if member.ended is None:
-                member.ended = member.process.poll()
+                member.end(member.process.poll())
         # Who runs is settled before the first is killed: the end of one may end another.
         for member in [member for member in self.members if member.ended is None]:
             member.killed = True
-            member.ended = member.process.kill()
+            member.end(member.process.kill())
 
     def _take(self, timeout: float) -> None:
         if not self._selector.get_map():
@@ -182,10 +191,10 @@ class Crew:
 
     def _reap(self, member: Member) -> None:
         try:
-            member.ended = member.process.wait(_EXIT_S)
+            member.end(member.process.wait(_EXIT_S))
         except TimeoutError:
             member.killed = True
-            member.ended = member.process.kill()
+            member.end(member.process.kill())
 
 
 def _close(stream: IO[bytes]) -> None:

@@ -54,6 +54,11 @@ class Options(BaseModel):
         return 0
 
     @property
+    def crosses(self) -> bool:
+        """Whether all that it sends goes from one node to another."""
+        return self.from_ != self.to
+
+    @property
     def ports(self) -> frozenset[int]:
         """The ports that its client and its server bind by number."""
         return frozenset()
@@ -68,11 +73,21 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a workload gave. `reason` is None when it went as asked, else one line in the tool's words."""
+    """What a workload gave. `reason` is None when it went as asked, else one line in the tool's words.
+
+    `resolution_s`: by how much `measured_s` may be off. `arrived`: node -> payload
+    bytes that its tools received in the seconds that count, from other nodes.
+    `least_packets`: node -> packets that they must have received for the figures to be true.
+    `counts_from`: when the seconds that count began at the earliest (time.monotonic()).
+    """
 
     workload: Workload
     reason: str | None = None
     measured_s: float = 0.0
+    resolution_s: float = 0.0
+    arrived: dict[str, int] = field(default_factory=dict)
+    least_packets: dict[str, int] = field(default_factory=dict)
+    counts_from: float | None = None
     processes: dict[str, ProcessUse] = field(default_factory=dict)
     pids: dict[str, int] = field(default_factory=dict)
 

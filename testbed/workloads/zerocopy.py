@@ -120,7 +120,9 @@ def read(workload: Workload, sent: bytes, received: bytes) -> Reading:
         ),
         "zerocopy": Zerocopy(**{name: client[name] for name in Zerocopy.__struct_fields__}),
     }
-    return Reading(structs.replace(workload, **figures), server["seconds"])
+    return Reading(
+        structs.replace(workload, **figures), server["seconds"], arrived={"server": server["bytes"]}
+    )
 
 
 TOOL = FlowTool(name="zerocopy", options=ZerocopyOptions, version=version, flow=flow, needs=needs)

@@ -60,14 +60,15 @@ def receive(config: dict[str, Any]) -> dict[str, Any]:
     with socket.create_server(("", config["port"]), family=_family(config)) as server:
         sock, _ = server.accept()
     with sock:
-        start = last = time.monotonic()
+        start = time.monotonic()
         while time.monotonic() - start < config["omit"] and sock.recv_into(buffer):
             pass
         begun, received = time.monotonic(), 0
         while count := sock.recv_into(buffer):
             received += count
-            last = time.monotonic()
-    return {"bytes": received, "seconds": last - begun}
+        # To the end of the connection: the sender's last seconds may have been a stall.
+        ended = time.monotonic()
+    return {"bytes": received, "seconds": ended - begun}
 
 
 class Sender:

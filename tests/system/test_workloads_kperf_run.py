@@ -23,10 +23,11 @@ while True:
     server.accept()[0].close()
 """
 ORCHESTRATES = """
-import socket, sys
+import socket, sys, time
 given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 for end in ("--src", "--dst"):
     socket.create_connection((given[end], int(given["--src-svc"]))).close()
+time.sleep(float(given["--time"]))
 for section in ("Source", "Target"):
     print(f"client: == {section}", file=sys.stderr)
     print("client:   Tx  8.000 Gbps (1000000000 bytes in 1000000 usec)", file=sys.stderr)
@@ -48,6 +49,15 @@ def test_a_server_in_each_node_and_the_client_between_them(tmp_path, programs):
     assert outcome.reason is None
     assert outcome.workload.bits_per_second == 8e9
     assert outcome.workload.client_argv[:5] == [CLIENT, "--src", "fd01::1", "--dst", "fd01::2"]
+
+
+def test_a_result_of_a_test_that_did_not_last_so_long(tmp_path, programs):
+    program = tmp_path / CLIENT
+    program.write_text(program.read_text().replace("time.sleep", "float"))
+    outcome = run(tmp_path, tool="kperf")
+    assert re.fullmatch(
+        r"client: kperf says that it measured for 1 s, and was there for 0\.\d+ s", outcome.reason
+    )
 
 
 def test_without_its_programs_it_says_how_to_get_them(tmp_path, monkeypatch):

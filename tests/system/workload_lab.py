@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from testbed.evidence.collector import Collector
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
 from testbed.experiments.spec import RoundLimits
@@ -79,13 +80,18 @@ def state_of(options: Options) -> ResolvedState:
 
 
 def record(
-    raw: Path, *, before: Harm = nothing, at_start: Harm = nothing, **given: object
+    raw: Path,
+    *,
+    before: Harm = nothing,
+    at_start: Harm = nothing,
+    beside: Sequence[Collector] = (),
+    **given: object,
 ) -> tuple[Round, Harmful]:
-    """The record of a whole round, as a run writes it."""
+    """The record of a whole round, as a run writes it. `beside`: other collectors that observe it."""
     state = state_of(parse_options({"from": "client", "to": "server", "duration": 1, **given}))
     harmful = Harmful(before, at_start)
     task = Task(0, Slot(0, 0, state.name), state, kernel="this")
-    return measure(task, [harmful], RoundLimits(), raw), harmful
+    return measure(task, [harmful, *beside], RoundLimits(), raw), harmful
 
 
 def processes_in(node: Node) -> list[int]:

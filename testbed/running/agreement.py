@@ -1,0 +1,195 @@
+"""Whether what a round's tools say agrees with its devices and sockets. Pure, but for the reading.
+
+Payload that a tool received crossed a device of its node, headers and all: more
+of it than the node's lowest devices counted cannot be. And what the sockets had
+acknowledged was received: much more of that than the tools say cannot be either.
+What decides is the room between the two, which no honest round leaves:
+
+- The devices count the whole round, the omitted seconds included. Where there are
+  any, they are read once more when these are over, a little later than the tool
+  begins to count (its receiver by a timer of its own, we when we get the CPU).
+- Acknowledged bytes may wait in the receiver's buffer when the tool stops, and
+  the sender's go on to be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from testbed import clocks
+from testbed.clocks import Moment
+from testbed.devices.links import KINDS
+from testbed.errors import TestbedError
+from testbed.evidence.counters import difference
+from testbed.lab.lab import Lab
+from testbed.nodes.sysctls import read_sysctl
+from testbed.records.round import ClockStep, Counters, Tcp
+from testbed.topology.spec import Topology
+from testbed.workloads.tool import Outcome
+
+# A tool's seconds begin by its timer, ours when this program gets the CPU: as in workloads/contradictions.py.
+_APART_S = 0.4
+# TLS records and MPTCP's second copies are acknowledged bytes, too.
+_BESIDE = 0.05
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What devices and sockets say of a round.
+
+    `received`: node -> what its lowest devices received in the whole round, `counted`
+    the bytes of it since `counted_from` (time.monotonic()). `tcp`: the lab's sockets, in
+    the seconds that count. `socket_holds`: the most bytes that wait at both ends of one.
+    """
+
+    received: Mapping[str, Counters]
+    counted: Mapping[str, int] = field(default_factory=dict)
+    counted_from: float = 0.0
+    tcp: Tcp | None = None
+    socket_holds: int = 0
+
+
+def disagreements(outcome: Outcome, traffic: Traffic, *, omits: bool, crosses: bool) -> list[str]:
+    """Why figures of `outcome` cannot be true. `omits`: seconds at its start do not count;
+    `crosses`: all that was sent went from one node to another.
+    """
+    found = [*_too_much(outcome, traffic, omits), *_too_few_packets(outcome, traffic)]
+    return [*found, *_too_little(outcome, traffic)] if crosses else found
+
+
+def _too_much(outcome: Outcome, traffic: Traffic, omits: bool) -> Iterator[str]:
+    rounding = outcome.resolution_s / outcome.measured_s if outcome.measured_s > 0 else 0.0
+    for node, octets in outcome.arrived.items():
+        if node not in traffic.received:
+            continue
+        whole = traffic.received[node].rx_bytes
+        if octets > whole * (1 + rounding):
+            yield f"{node}: {octets} bytes arrived by the tool, its devices received {whole}"
+        elif omits and node in traffic.counted and outcome.counts_from is not None:
+            late = max(0.0, traffic.counted_from - outcome.counts_from) + _APART_S
+            least = octets * (1 - late / outcome.measured_s) - traffic.socket_holds
+            if least > traffic.counted[node]:
+                yield (
+                    f"{node}: {octets} bytes arrived by the tool after the omitted seconds, "
+                    f"its devices received {traffic.counted[node]}"
+                )
+
+
+def _too_few_packets(outcome: Outcome, traffic: Traffic) -> Iterator[str]:
+    for node, least in outcome.least_packets.items():
+        if node in traffic.received and least > traffic.received[node].rx_packets:
+            yield (
+                f"{node}: {least} requests or responses arrived by the tool, "
+                f"its devices received {traffic.received[node].rx_packets} packets"
+            )
+
+
+def _too_little(outcome: Outcome, traffic: Traffic) -> Iterator[str]:
+    if traffic.tcp is None or not traffic.tcp.acked_bytes or not outcome.arrived:
+        return
+    octets = sum(outcome.arrived.values())
+    apart = _APART_S / outcome.measured_s if outcome.measured_s > 0 else 0.0
+    most = octets * (1 + _BESIDE + apart) + traffic.socket_holds * (traffic.tcp.sockets or 0)
+    if traffic.tcp.acked_bytes > most:
+        yield (
+            f"{octets} bytes arrived by the tool, "
+            f"{traffic.tcp.acked_bytes} were acknowledged to the senders' sockets in the same seconds"
+        )
+
+
+class Watch:
+    """Collector: `clock_steps`, and what `traffic` is made from."""
+
+    name = "agreement"
+
+    def __init__(self, *, omits: bool) -> None:
+        """`omits`: seconds at the start of the workload do not count."""
+        self._omits = omits
+        self._lab: Lab | None = None
+        self._moments: list[Moment] = []
+        self._counters: list[dict[str, Counters]] = []
+        self._holds = 0
+
+    def start(self, lab: Lab) -> None:
+        self._lab = lab
+        self._holds = socket_holds(lab)
+        self._look()
+
+    def measuring(self) -> None:
+        self._look()
+
+    def stop(self) -> Mapping[str, Any]:
+        self._moments.append(clocks.read())
+        return {"clock_steps": steps(self._moments)}
+
+    def close(self) -> None:
+        pass
+
+    def _look(self) -> None:
+        assert self._lab is not None
+        if self._omits:
+            self._counters.append(self._lab.counters())
+        self._moments.append(clocks.read())
+
+    def traffic(self, counters: Mapping[str, Counters], tcp: Tcp | None) -> Traffic:
+        """What the round's `counters` and `tcp` say, as far as they are there."""
+        assert self._lab is not None
+        whole = received(self._lab, counters)
+        counted: dict[str, int] = {}
+        if len(self._counters) == 2:  # it came as far as the seconds that count
+            omitted = received(self._lab, difference(*self._counters))
+            counted = {node: one.rx_bytes - omitted[node].rx_bytes for node, one in whole.items()}
+        since = self._moments[1].monotonic if counted else 0.0
+        return Traffic(whole, counted, since, tcp, self._holds)
+
+
+def steps(moments: Sequence[Moment]) -> list[ClockStep]:
+    """The steps of the wall clock between moments of a round, the first of which is its start."""
+    return [
+        ClockStep(at_s=round(after.monotonic - moments[0].monotonic, 3), by_s=round(step, 6))
+        for before, after in pairwise(moments)
+        if (step := after.step_since(before))
+    ]
+
+
+def lowest(topology: Topology, node: str) -> list[str]:
+    """The devices of `node` through which all comes that enters it: no tunnel, and none on top of another."""
+    found = []
+    for end, placed in topology.placed().items():
+        if end.node != node:
+            continue
+        kind = KINDS[placed.kind]
+        if placed.stated_by == end and (
+            kind.lowers(placed.config) or kind.ports(placed.config) or kind.tunnel(placed.config)
+        ):
+            continue
+        found.append(str(end))
+    return found
+
+
+def received(lab: Lab, counters: Mapping[str, Counters]) -> dict[str, Counters]:
+    """Node -> what its lowest devices received, of the devices that `counters` has."""
+    found = {}
+    for node in lab.nodes:
+        counted = [counters[place] for place in lowest(lab.topology, node) if place in counters]
+        if not counted:
+            continue
+        found[node] = Counters(
+            rx_packets=sum(one.rx_packets for one in counted), rx_bytes=sum(one.rx_bytes for one in counted)
+        )
+    return found
+
+
+def socket_holds(lab: Lab) -> int:
+    """The most bytes that wait in the two buffers, to send and to receive, of a TCP connection of the lab."""
+    largest = {"net.ipv4.tcp_rmem": 0, "net.ipv4.tcp_wmem": 0}
+    for node in lab.nodes.values():
+        for name in largest:
+            try:
+                largest[name] = max(largest[name], int(node.call(read_sysctl, name).split()[-1]))
+            except TestbedError:
+                continue  # a kernel without IPv4
+    return sum(largest.values())
