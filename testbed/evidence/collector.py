@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from testbed.lab.lab import Lab
 
@@ -34,4 +34,13 @@ class Collector(Protocol):
 
     def close(self) -> None:
         """Give back what it holds (descriptors, BPF programs)."""
+        ...
+
+
+@runtime_checkable
+class EndsWithTest(Protocol):
+    """A collector whose figures are of time: it must not go on after the test, while its processes end."""
+
+    def over(self) -> None:
+        """What follows does not count. Called after `measuring`, never or several times; the last counts."""
         ...

@@ -6,7 +6,7 @@ import os
 import re
 import resource
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from msgspec.structs import replace
@@ -23,8 +23,16 @@ Times = Mapping[str, float]
 _NET_SHARE = 0.2
 
 
+class _Reading(NamedTuple):
+    """CPU seconds at one moment: of each core, of this process, of the lab's processes since the start."""
+
+    cores: list[Times]
+    own: resource.struct_rusage
+    of_lab: dict[str, ProcessUse]
+
+
 class CpuUse:
-    """Collector: `cpu`, in percent of the time from `measuring` (or `start`) to `stop`.
+    """Collector: `cpu`, in percent of the time from `measuring` (or `start`) to `over` or `stop`.
 
     "app" is the mean of the cores that the workload's processes were seen on,
     "net" of those where the softirqs ran. `processes` gets the line `testbed`:
@@ -39,6 +47,7 @@ class CpuUse:
         self._namespaces: list[int] = []
         self._before: list[Times] = []
         self._own_before = resource.getrusage(resource.RUSAGE_SELF)
+        self._over: _Reading | None = None
         self._app: set[int] = set()
         self._workload: list[int] = []
         self._lab: dict[str, psutil.Process] = {}
@@ -55,7 +64,7 @@ class CpuUse:
         self._sampler.start()
 
     def stop(self) -> Mapping[str, Any]:
-        after, own = read(), resource.getrusage(resource.RUSAGE_SELF)
+        after, own, of_lab = self._over or self._read()
         self._sampler.stop()
         cores = use(self._before, after)
         return {
@@ -71,7 +80,7 @@ class CpuUse:
                         user_s=own.ru_utime - self._own_before.ru_utime,
                         system_s=own.ru_stime - self._own_before.ru_stime,
                     ),
-                    **self._lab_use(),
+                    **of_lab,
                 },
                 irq_time=self._irq_time,
             )
@@ -80,8 +89,14 @@ class CpuUse:
     def close(self) -> None:
         self._sampler.stop()
 
+    def over(self) -> None:
+        self._over = self._read()
+
+    def _read(self) -> _Reading:
+        return _Reading(read(), resource.getrusage(resource.RUSAGE_SELF), self._lab_use())
+
     def _begin(self) -> None:
-        self._app, self._workload = set(), []
+        self._app, self._workload, self._over = set(), [], None
         self._before, self._own_before = read(), resource.getrusage(resource.RUSAGE_SELF)
         self._lab_before = {role: used(process) for role, process in self._lab.items()}
 

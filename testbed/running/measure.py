@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from testbed.errors import MissingCapability, TestbedError
-from testbed.evidence.collector import Collector
+from testbed.evidence.collector import Collector, EndsWithTest
 from testbed.evidence.cpu import account
 from testbed.experiments.resolve import ResolvedState
 from testbed.experiments.schedule import Slot
@@ -117,6 +117,11 @@ class _Evidence:
             for collector in self.collectors:
                 self._guard(collector, collector.measuring)
 
+    def over(self) -> None:
+        for collector in self.collectors:
+            if isinstance(collector, EndsWithTest):
+                self._guard(collector, collector.over)
+
     def stop(self) -> None:
         # In reverse: the first to start sees the whole round, the others' cost included.
         for collector in reversed(self.collectors):
@@ -140,7 +145,7 @@ def _observe(task: Task, lab: Lab, collectors: Sequence[Collector], raw: Path) -
             lab,
             task.state.workload,
             cpus=task.state.cpus,
-            hooks=Hooks(measuring=evidence.measuring),
+            hooks=Hooks(measuring=evidence.measuring, over=evidence.over),
             raw=raw,
             raw_name=f"{task.number:05d}-{task.state.name}",
         )

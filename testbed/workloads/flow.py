@@ -284,7 +284,7 @@ def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> s
     end = start + omit + max(one.flow.options.duration for one in running)
     for one in running:
         if one.flow.rings_late:
-            _ring(crew, one, end, end + patience)
+            _ring(crew, one, hooks, end, end + patience)
     crew.wait_for_end([member for one in running for member in one.endless()], end + patience, _SETTLE_S)
     if any(client.killed for client in clients) and not any(_failed(client) for client in clients):
         return f"client: no result {patience:g} s after the end of the test, killed"
@@ -308,8 +308,11 @@ def _wait_until_ready(crew: Crew, running: Sequence[_Running], lab: Lab) -> str 
     return f"server: port {waiting[-1][2]} does not listen after {_READY_S:g} s"
 
 
-def _ring(crew: Crew, one: _Running, end: float, deadline: float) -> None:
-    """Ring the server's timer when the test is over: its time has passed, and both ends are asleep."""
+def _ring(crew: Crew, one: _Running, hooks: Hooks, end: float, deadline: float) -> None:
+    """Ring the server's timer when the test is over: its time has passed, and both ends are asleep.
+
+    It was over when they were first seen to sleep; nothing that comes later counts.
+    """
     ends = (one.client, one.server)
     before: list[tuple[str, int] | None] = []
 
@@ -320,6 +323,9 @@ def _ring(crew: Crew, one: _Running, end: float, deadline: float) -> None:
         now = [member.activity() for member in ends]
         if now == before and all(found and found[0] == psutil.STATUS_SLEEPING for found in now):
             return one.server.alarm()
+        if now != before:
+            hooks.over()
+            crew.over()
         before = now
 
 

@@ -37,6 +37,7 @@ class Member:
         self.told_at: Moment | None = None
         self.ended_at: Moment | None = None
         self._used = Used(0.0, 0.0)
+        self._until: Used | None = None
         self._errors = errors
 
     @property
@@ -64,6 +65,10 @@ class Member:
         """What it does from now on counts as its use of the CPU."""
         self._used = self.process.used()
 
+    def over(self) -> None:
+        """What it does from now on does not count any more."""
+        self._until = self.process.used()
+
     def activity(self) -> tuple[str, int] | None:
         """Its state, and how often it has been scheduled; None when it is gone."""
         try:
@@ -78,13 +83,15 @@ class Member:
             os.kill(self.process.pid, signal.SIGALRM)
 
     def use(self) -> ProcessUse:
-        """CPU seconds from the mark to its end, of it and of all that it started; 0 while it runs."""
+        """CPU seconds from the mark until it was over or ended, of it and of all that it started.
+
+        0 while it runs.
+        """
         if self.ended is None:
             return ProcessUse(user_s=0.0, system_s=0.0)
-        user, system = self._used
-        return ProcessUse(
-            user_s=max(0.0, self.ended.user_s - user), system_s=max(0.0, self.ended.system_s - system)
-        )
+        user, system = self._until or (self.ended.user_s, self.ended.system_s)
+        user_before, system_before = self._used
+        return ProcessUse(user_s=max(0.0, user - user_before), system_s=max(0.0, system - system_before))
 
     def how_it_ended(self) -> str | None:
         """`ended by SIGKILL`, `exit status 1`; None when it ended well, or because we ended it."""
@@ -166,6 +173,12 @@ class Crew:
         for member in self.members:
             if member.ended is None:
                 member.mark()
+
+    def over(self) -> None:
+        """What the processes do from now on does not count."""
+        for member in self.members:
+            if member.ended is None:
+                member.over()
 
     def kill(self) -> None:
         """End every process that still runs."""

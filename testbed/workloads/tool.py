@@ -66,9 +66,14 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Hooks:
-    """Moments that evidence hangs on. Called from the workload's thread, each at most once."""
+    """Moments that evidence hangs on. Called from the workload's thread.
+
+    `measuring`, at most once: what follows counts. `over`: what follows does not; where
+    this is seen only afterwards it is called again and again, and the last call counts.
+    """
 
     measuring: Callable[[], None]
+    over: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)

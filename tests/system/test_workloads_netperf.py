@@ -1,7 +1,9 @@
 """netperf in real namespaces."""
 
 import pytest
-from workload_lab import run
+from workload_lab import record, run
+
+from testbed.evidence.cpu import CpuUse
 
 pytestmark = pytest.mark.requires("netperf")
 
@@ -36,6 +38,14 @@ def test_a_ping_pong_gives_latency_in_order(tmp_path, test):
 def test_a_congestion_control_that_the_kernel_lacks_makes_the_result_invalid(tmp_path):
     reason = run(tmp_path, tool="netperf", congestion="nosuch").reason
     assert reason.startswith("client: congestion control nosuch was refused, it used ")
+
+
+def test_connections_one_after_the_other_count_until_the_test_is_over(tmp_path):
+    """The end of netserver's wait, rung for it, is no time of the test: the cores are idle then."""
+    found, _ = record(tmp_path, beside=[CpuUse()], tool="netperf", test="TCP_CRR", duration=2)
+    assert found.valid, found.reason
+    seconds = found.cpu.core_s / len(found.cpu.per_core)
+    assert 0.9 * found.measured_s < seconds < found.measured_s + 0.25
 
 
 def test_connections_one_after_the_other_do_not_wait_for_the_timer_of_the_server(tmp_path):
