@@ -1,15 +1,18 @@
 """Tools that do not tell the truth, by a clock that is set or on their own: the round says so."""
 
 import json
+import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from preloaded_library import build
-from workload_lab import record
+from workload_lab import in_the_middle, record, send
 
 from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.tcp import TcpState
@@ -163,6 +166,87 @@ def test_a_true_figure_is_none_of_them(tmp_path, lies):
     assert found.valid, found.reason
     assert found.clock_steps == []
     assert 0 < found.tcp.acked_bytes <= found.workload.bytes * 1.05
+
+
+ROUND = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+import msgspec
+from workload_lab import in_the_middle, record
+set_clock = in_the_middle(lambda lab: Path({file!r}).touch())
+found, _ = record(Path({raw!r}), tool=sys.argv[1], duration=2, at_start=set_clock)
+print(msgspec.json.encode(found).decode())
+"""
+
+
+@pytest.mark.requires("iperf3")
+@pytest.mark.parametrize("step", [-3600.0, 0.05])
+@pytest.mark.parametrize("tool", ["iperf3", "netperf"])
+def test_a_clock_that_is_set_in_a_round_is_noted_and_matters_to_who_measures_by_it(tmp_path, tool, step):
+    """The whole program and its tools see the step: nothing is left but CLOCK_MONOTONIC."""
+    file = tmp_path / "set"
+    code = ROUND.format(here=str(Path(__file__).parent), raw=str(tmp_path), file=str(file))
+    environment = {"LD_PRELOAD": str(build("stepped_clock", tmp_path)), "CLOCK_STEP_S": str(step)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, tool],
+        env={**os.environ, **environment, "CLOCK_STEP_FILE": str(file)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one["by_s"] for one in found["clock_steps"]] == [pytest.approx(step, abs=0.01)]
+    assert 2 <= found["wall_s"] < 30
+    assert found["valid"] == (tool == "iperf3"), found["reason"]
+    if tool == "netperf":
+        words = "set back by 3600." if step < 0 else "set forward by 0.05"
+        assert f"netperf measures by the wall clock, which was {words}" in found["reason"]
+
+
+HONEST = {
+    "both directions": {"tool": "iperf3", "bidir": True, "omit": 1},
+    "reverse": {"tool": "iperf3", "reverse": True, "omit": 1},
+    "8 streams": {"tool": "iperf3", "streams": 8, "omit": 1},
+    "a flood that does not fit": {"tool": "iperf3", "udp": True, "bitrate": 0},
+    "slow": {"tool": "iperf3", "fq_rate": "10M", "omit": 1, "duration": 2},
+    "requests": {"tool": "netperf", "test": "UDP_RR"},
+    "requests beside each other": {"tool": "netperf", "test": "TCP_RR", "burst": 16},
+    "connections": {"tool": "netperf", "test": "TCP_CRR"},
+    "columns": {"tool": "netperf", "test": "TCP_SENDFILE"},
+    "zero copy": {"tool": "zerocopy", "omit": 1},
+    "flows": {
+        "tool": "flows",
+        "omit": 1,
+        "flows": [
+            {"tool": "netperf", "test": "TCP_RR"},
+            {"tool": "iperf3", "count": 2, "background": True},
+            {"tool": "iperf3", "udp": True, "bitrate": "100M", "from": "server", "to": "client"},
+        ],
+    },
+}
+
+
+@pytest.mark.requires("iperf3")
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_figures_are_believed(tmp_path, name):
+    found, _ = record(tmp_path, beside=[PacketSizes(None), TcpState()], **HONEST[name])
+    assert found.valid, found.reason
+
+
+@pytest.mark.requires("iperf3")
+def test_a_receiver_that_gives_up_ends_the_round(tmp_path):
+    found, _ = record(
+        tmp_path,
+        tool="iperf3",
+        duration=5,
+        timeout=2,
+        server_args=["--rcv-timeout", "300"],
+        at_start=in_the_middle(send(signal.SIGSTOP, "client")),
+    )
+    assert not found.valid
+    assert "server: " in found.reason
 
 
 EXPERIMENT = """\
