@@ -158,9 +158,10 @@ class StateRounds:
 
 @dataclass
 class Gathered:
-    """All rounds of a run by state."""
+    """All rounds of a run by state. `clock_steps`: round -> by how many seconds its wall clock was set."""
 
     states: dict[str, StateRounds] = field(default_factory=dict)
+    clock_steps: dict[int, list[float]] = field(default_factory=dict)
 
     def tell_sizes(self, least: float, also: Iterable[str | DeviceMetric] = ()) -> None:
         """Make metrics of the packet sizes with a share of `least` of their side in any state.
@@ -191,6 +192,8 @@ def gather(rounds: Iterable[Round], run: Run) -> Gathered:
     for record in rounds:
         name = state_label(record.state, record.kernel, kernels)
         held = states.setdefault(name, StateRounds(record.state, record.kernel))
+        if record.clock_steps:
+            gathered.clock_steps[record.round] = [step.by_s for step in record.clock_steps]
         if record.warmup:
             held.warmup += 1
         elif record.valid:

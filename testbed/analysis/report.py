@@ -17,6 +17,7 @@ from testbed.analysis.explain import explained
 from testbed.analysis.metric_key import DeviceMetric, MetricKey, Side, packet_size
 from testbed.analysis.metrics import COMPARED, Better, better_of, unit_of
 from testbed.analysis.part import Part
+from testbed.clocks import in_words
 from testbed.records.round import Round, Stack
 from testbed.records.run import SCHEMA, Kernel, Machine, Run, Status
 from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
@@ -170,7 +171,7 @@ def make_report(
         run_id=run.run_id,
         experiment=str(run.experiment.get("name", "experiment")),
         status=run.status,
-        problems=[*_status_notes(run, states), *emulation_notes(run), *problems],
+        problems=[*_status_notes(run, states), *_clock_notes(gathered), *emulation_notes(run), *problems],
         states=summaries,
         comparisons=comparisons,
         expectations=judged_expectations(run, states, summaries),
@@ -345,6 +346,18 @@ def _invalid(states: Mapping[str, StateRounds]) -> list[InvalidRound]:
         for record in held.invalid
     ]
     return sorted(found, key=lambda one: one.round)
+
+
+def _clock_notes(gathered: Gathered) -> list[str]:
+    """That somebody set the wall clock while rounds were measured, and what it means."""
+    steps = [
+        f"round {number} {in_words(step)}" for number, found in gathered.clock_steps.items() for step in found
+    ]
+    more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
+    return [
+        f"the wall clock was set during the run ({', '.join(steps[:5])}{more}): times of day in the records "
+        "jump there; durations and rates do not, as they are by CLOCK_MONOTONIC or the round is invalid"
+    ] * bool(steps)
 
 
 def _status_notes(run: Run, states: dict[str, StateRounds]) -> list[str]:

@@ -163,3 +163,19 @@ def test_memory_grows_by_figures_and_not_by_rounds():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2000 * 1500
+
+
+def test_a_clock_that_was_set_is_told_with_the_rounds_it_was_set_in():
+    """In rounds that count, and in those that do not."""
+    run = made_run({"a": made_state()})
+    back, forward = {"at_s": 0.5, "by_s": -3600.0}, {"at_s": 0.7, "by_s": 0.25}
+    rounds = [
+        made_round(0, "a", 0, warmup=True, clock_steps=[forward]),
+        made_round(1, "a", 0, valid=False, reason="netperf measures by the wall clock", clock_steps=[back]),
+        made_round(2, "a", 0),
+    ]
+    (problem,) = report_data(run, rounds).problems
+    assert problem.startswith(
+        "the wall clock was set during the run "
+        "(round 0 set forward by 0.250 s, round 1 set back by 3600.000 s): times of day"
+    )
