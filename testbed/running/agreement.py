@@ -14,7 +14,7 @@ What decides is the room between the two, which no honest round leaves:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -105,17 +105,20 @@ class Watch:
 
     name = "agreement"
 
-    def __init__(self, *, omits: bool) -> None:
-        """`omits`: seconds at the start of the workload do not count."""
+    def __init__(self, nodes: Collection[str], *, omits: bool) -> None:
+        """`nodes`: where the workload runs. `omits`: seconds at its start do not count."""
+        self._nodes = nodes
         self._omits = omits
         self._lab: Lab | None = None
+        self._devices: dict[str, list[str]] = {}
         self._moments: list[Moment] = []
         self._counters: list[dict[str, Counters]] = []
         self._holds = 0
 
     def start(self, lab: Lab) -> None:
         self._lab = lab
-        self._holds = socket_holds(lab)
+        self._devices = lowest(lab.topology, self._nodes)
+        self._holds = socket_holds(lab, self._nodes)
         self._look()
 
     def measuring(self) -> None:
@@ -136,12 +139,11 @@ class Watch:
 
     def traffic(self, counters: Mapping[str, Counters], tcp: Tcp | None) -> Traffic:
         """What the round's `counters` and `tcp` say, as far as they are there."""
-        assert self._lab is not None
-        whole = received(self._lab, counters)
+        whole = received(self._devices, counters)
         counted: dict[str, int] = {}
         if len(self._counters) == 2:  # it came as far as the seconds that count
-            omitted = received(self._lab, difference(*self._counters))
-            counted = {node: one.rx_bytes - omitted[node].rx_bytes for node, one in whole.items()}
+            omitted = received(self._devices, difference(*self._counters))
+            counted = {n: one.rx_bytes - omitted[n].rx_bytes for n, one in whole.items() if n in omitted}
         since = self._moments[1].monotonic if counted else 0.0
         return Traffic(whole, counted, since, tcp, self._holds)
 
@@ -155,41 +157,37 @@ def steps(moments: Sequence[Moment]) -> list[ClockStep]:
     ]
 
 
-def lowest(topology: Topology, node: str) -> list[str]:
-    """The devices of `node` through which all comes that enters it: no tunnel, and none on top of another."""
-    found = []
+def lowest(topology: Topology, nodes: Collection[str]) -> dict[str, list[str]]:
+    """Node -> the devices through which all comes that enters it: no tunnel, and none on top of another."""
+    found: dict[str, list[str]] = {node: [] for node in nodes}
     for end, placed in topology.placed().items():
-        if end.node != node:
-            continue
-        kind = KINDS[placed.kind]
-        if placed.stated_by == end and (
-            kind.lowers(placed.config) or kind.ports(placed.config) or kind.tunnel(placed.config)
-        ):
-            continue
-        found.append(str(end))
+        kind, config = KINDS[placed.kind], placed.config
+        # What a device stands on is said where its link is stated; the other end of a pair stands on nothing.
+        upper = placed.stated_by == end and (kind.lowers(config) or kind.ports(config) or kind.tunnel(config))
+        if end.node in found and not upper:
+            found[end.node].append(str(end))
     return found
 
 
-def received(lab: Lab, counters: Mapping[str, Counters]) -> dict[str, Counters]:
-    """Node -> what its lowest devices received, of the devices that `counters` has."""
+def received(devices: Mapping[str, Sequence[str]], counters: Mapping[str, Counters]) -> dict[str, Counters]:
+    """Node -> what its `devices` received, where `counters` has them."""
     found = {}
-    for node in lab.nodes:
-        counted = [counters[place] for place in lowest(lab.topology, node) if place in counters]
-        if not counted:
-            continue
-        found[node] = Counters(
-            rx_packets=sum(one.rx_packets for one in counted), rx_bytes=sum(one.rx_bytes for one in counted)
-        )
+    for node, places in devices.items():
+        if counted := [counters[place] for place in places if place in counters]:
+            found[node] = Counters(
+                rx_packets=sum(one.rx_packets for one in counted),
+                rx_bytes=sum(one.rx_bytes for one in counted),
+            )
     return found
 
 
-def socket_holds(lab: Lab) -> int:
-    """The most bytes that wait in the two buffers, to send and to receive, of a TCP connection of the lab."""
+def socket_holds(lab: Lab, nodes: Collection[str]) -> int:
+    """The most bytes that wait in the two buffers, to send and to receive, of a TCP connection of `nodes`."""
     largest = {"net.ipv4.tcp_rmem": 0, "net.ipv4.tcp_wmem": 0}
-    for node in lab.nodes.values():
+    for node in nodes:
         for name in largest:
             try:
-                largest[name] = max(largest[name], int(node.call(read_sysctl, name).split()[-1]))
+                largest[name] = max(largest[name], int(lab.nodes[node].call(read_sysctl, name).split()[-1]))
             except TestbedError:
                 continue  # a kernel without IPv4
     return sum(largest.values())

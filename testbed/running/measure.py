@@ -62,7 +62,7 @@ def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, ra
     try:
         with open_lab(task.state.topology) as lab:
             fields["settings"] = lab.held()
-            watch = Watch(omits=task.state.workload.omit > 0)
+            watch = Watch(task.state.workload.nodes, omits=task.state.workload.omit > 0)
             outcome, evidence = _observe(task, lab, [watch, *collectors], raw)
             reasons += _fill(fields, outcome, evidence, limits)
             reasons += _disagreements(task, outcome, watch, fields)
