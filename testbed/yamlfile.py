@@ -48,7 +48,8 @@ class Document:
     def error(self, key: Key, message: str) -> InputError:
         """An error at the place of `key`: `file:line: message`, or `option: message`."""
         where = self.origin(key) if key else None
-        return InputError(f"{where or f'{self.source}:{self.line(key)}'}: {printable(message)}")
+        where = where or f"{self.source}:{self.line(key)}"
+        return InputError(f"{where}: {shortened(printable(message), 1000)}")
 
 
 def load(path: Path) -> Document:

@@ -93,7 +93,7 @@ def _spelled_out(value: Any) -> Any:
     """A word alone is a kind without options."""
     value = {"kind": value} if isinstance(value, str) else value
     kind = value.get("kind") if isinstance(value, dict) else None
-    if isinstance(value, dict) and kind not in KERNEL_OPTIONS:
+    if isinstance(value, dict) and (not isinstance(kind, str) or kind not in KERNEL_OPTIONS):
         known = list(KERNEL_OPTIONS)
         near = did_you_mean(str(kind), known)
         raise ValueError(f"unknown qdisc '{kind}'{near}; known are {', '.join(known)}")

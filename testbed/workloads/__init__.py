@@ -18,7 +18,7 @@ def parse_options(raw: Mapping[str, Any]) -> Options:
     name = raw.get("tool")
     if name is None:
         raise InputError(f"workload: the key 'tool' is missing; it is one of {', '.join(TOOLS)}")
-    if name not in TOOLS:
+    if not isinstance(name, str) or name not in TOOLS:
         hint = yamlfile.did_you_mean(str(name), list(TOOLS)) or f"; there are {', '.join(TOOLS)}"
         raise InputError(f"workload.tool: no tool '{name}'{hint}")
     return yamlfile.validate_value("workload", raw, TOOLS[name].options)
