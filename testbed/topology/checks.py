@@ -14,6 +14,9 @@ from testbed.yamlfile import Key, did_you_mean
 
 IPV6_MIN_MTU = 1280
 
+# Far above the kernel's own limit of 8 (MAX_NEST_DEV in net/core/dev.c), and below Python's of recursion.
+DEEPEST = 100
+
 
 def check(topology: Topology) -> None:
     """InputError for the first mistake that only the whole topology shows, with file and line."""
@@ -126,6 +129,8 @@ def _cycle(topology: Topology, end: End, above: tuple[End, ...], done: set[End])
         return (*above[above.index(end) :], end)
     if end in done:
         return ()
+    if len(above) > DEEPEST:
+        raise topology.at(_key(end), f"{end}: more than {DEEPEST} devices stand on it, one on the other")
     for lower in below(topology, end):
         if path := _cycle(topology, lower, (*above, end), done):
             return path

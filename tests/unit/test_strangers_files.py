@@ -299,3 +299,16 @@ def test_any_text_is_values_or_one_line(text):
         one_line(error)
     else:
         json.dumps(document.value, allow_nan=False)
+
+
+def test_devices_on_each_other_without_end_are_refused():
+    devices = {f"v{n}": {"kind": "vlan", "dev": f"v{n + 1}", "id": 1} for n in range(2000)}
+    devices["v2000"] = {"kind": "dummy"}
+    assert planned({"nodes": {"a": {"devices": devices}}}) is None
+
+
+def test_a_bridge_with_very_many_ports_is_looked_at_once():
+    assert (
+        planned({"nodes": {"a": {"devices": {"b": {"kind": "bridge", "ports": [*map(str, range(50_000))]}}}}})
+        is None
+    )

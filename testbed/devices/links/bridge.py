@@ -27,9 +27,11 @@ class BridgeConfig(Settings):
     def _each_once(cls, ports: tuple[str, ...]) -> tuple[str, ...]:
         if len(ports) > MAX_PORTS:
             raise ValueError(f"{len(ports)} ports, and a bridge has at most {MAX_PORTS}")
+        seen: set[str] = set()
         for port in ports:
-            if ports.count(port) > 1:
+            if port in seen:
                 raise ValueError(f"port '{port}' stands twice")
+            seen.add(port)
         return ports
 
 
