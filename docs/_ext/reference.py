@@ -12,11 +12,12 @@ from typing import Any, ClassVar, get_args, get_origin
 
 from docutils import nodes
 from docutils.parsers.rst.directives import unchanged
-from pydantic import BaseModel
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import OptionSpec
 from typer.main import get_command
+
+from testbed.cli.schema import schema_of
 
 
 class Generated(SphinxDirective):
@@ -89,7 +90,7 @@ def _definition(term: str, one: Any) -> Iterator[str]:
 
 
 class Model(Generated):
-    """The fields of a pydantic model and of all models below it: `MODULE:CLASS`."""
+    """The fields of a model and of all models below it: `MODULE:CLASS`."""
 
     required_arguments = 1
     optional_arguments = 0
@@ -97,8 +98,7 @@ class Model(Generated):
 
     def lines(self) -> Iterator[str]:
         module, _, name = self.arguments[0].partition(":")
-        model: type[BaseModel] = getattr(import_module(module), name)
-        schema = model.model_json_schema(by_alias=True)
+        schema = schema_of(getattr(import_module(module), name), written=True)
         without = self.options.get("without", "")
         yield from _model(schema)
         for title, below in sorted(schema.get("$defs", {}).items()):
@@ -166,6 +166,22 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str
     yield ""
 
 
+class Metrics(Generated):
+    """Every metric with the name that `expect` and reports know it by."""
+
+    def lines(self) -> Iterator[str]:
+        from testbed.analysis.metrics import COUNTER_METRICS, FAMILIES, METRICS, SIDE_METRICS
+
+        sized = (("SIZE.packets", "packets", None), ("SIZE.share", "share of the bytes", None))
+        named = [(one.name, one.unit, one.better) for one in METRICS]
+        named += [(f"{one.name}.{one.member}", one.unit, None) for one in FAMILIES]
+        named += [(f"NODE:DEVICE.{one.name}", one.unit, one.better) for one in COUNTER_METRICS]
+        sides = [*sized, *((one.name, one.unit, one.better) for one in SIDE_METRICS)]
+        named += [(f"NODE:DEVICE.rx.{name}", unit, better) for name, unit, better in sides]
+        rows = [(f"`{name}`", unit, better or "") for name, unit, better in named]
+        yield from _table(("metric", "unit", "better"), rows)
+
+
 class LinkKinds(Generated):
     """Every link kind with the keys that only it has."""
 
@@ -195,4 +211,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("commands", Commands)
     app.add_directive("model", Model)
     app.add_directive("link-kinds", LinkKinds)
+    app.add_directive("metrics", Metrics)
     return {"parallel_read_safe": True}

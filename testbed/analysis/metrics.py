@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, cached_property, partial
 from operator import attrgetter, mul
 from typing import Any, Generic, Literal, TypeVar
 
@@ -44,23 +44,31 @@ class Family:
     read: Callable[[Round], Mapping[str, float]]
 
 
-@dataclass(slots=True)
+@dataclass
 class SideSizes:
     """What one side of a device saw in the measured seconds, by exact size and by frags."""
 
     sizes: dict[int, int] = field(default_factory=dict)
     frags: dict[int, int] = field(default_factory=dict)
 
+    @cached_property
+    def packets(self) -> int:
+        return sum(self.sizes.values())
 
-def recorded(*path: str) -> Callable[[Any], float | None]:
+    @cached_property
+    def bytes(self) -> int:
+        return sum(map(mul, self.sizes.keys(), self.sizes.values()))
+
+
+def recorded(part: str, *path: str) -> Callable[[Any], float | None]:
     """Reads an attribute of a record's parts; None where one of them is."""
+    if not path:
+        return attrgetter(part)
+    below = recorded(*path)
 
-    def read(part: Any) -> float | None:
-        for name in path:
-            part = getattr(part, name)
-            if part is None:
-                return None
-        return float(part)
+    def read(record: Any) -> float | None:
+        held = getattr(record, part)
+        return None if held is None else below(held)
 
     return read
 
@@ -106,8 +114,10 @@ def elapsed(record: Round) -> float | None:
 
 def frags(side: SideSizes) -> float | None:
     """Mean frags of the packets that carry any, where the collector sees them."""
-    count = sum(side.frags.values())
-    return sum(number * packets for number, packets in side.frags.items()) / count if count else None
+    if not side.frags:
+        return None
+    total: int = sum(map(mul, side.frags.keys(), side.frags.values()))
+    return total / sum(side.frags.values())
 
 
 def frags_quantile(share: float, side: SideSizes) -> float | None:
@@ -118,10 +128,6 @@ def frags_quantile(share: float, side: SideSizes) -> float | None:
         if done >= rank:
             return number
     return None
-
-
-def length(side: SideSizes) -> int:
-    return sum(map(mul, side.sizes.keys(), side.sizes.values()))
 
 
 LATENCY: dict[str, Any] = {"better": "lower", "compared": True, "interval": True}
@@ -203,9 +209,9 @@ COUNTER_METRICS: tuple[Metric[Counters], ...] = (
 )
 # Of one side of a device, beside its packet sizes, which are figures in packets too.
 SIDE_METRICS: tuple[Metric[SideSizes], ...] = (
-    Metric("packets", "packets", lambda side: sum(side.sizes.values())),
-    Metric("bytes", "bytes", length),
-    Metric("mean_size", "bytes", lambda side: length(side) / sum(side.sizes.values())),
+    Metric("packets", "packets", attrgetter("packets")),
+    Metric("bytes", "bytes", attrgetter("bytes")),
+    Metric("mean_size", "bytes", lambda side: side.bytes / side.packets),
     Metric("largest_size", "bytes", lambda side: max(side.sizes)),
     Metric("frags", "frags", frags),
     Metric("frags_low", "frags", partial(frags_quantile, 0.05)),
@@ -234,9 +240,15 @@ def figures_of(record: Round, sides: Mapping[Side, SideSizes]) -> Iterator[tuple
             if (value := counter.read(counters)) is not None:
                 yield DeviceMetric(node, device, None, counter.name), value
     for side, seen in sides.items():
-        for of_side in SIDE_METRICS:
+        for of_side, key in _metrics_of(side):
             if (value := of_side.read(seen)) is not None:
-                yield side.metric(of_side.name), value
+                yield key, value
+
+
+@cache
+def _metrics_of(side: Side) -> list[tuple[Metric[SideSizes], DeviceMetric]]:
+    """With the key of each: a long run would make them thousands of times."""
+    return [(metric, side.metric(metric.name)) for metric in SIDE_METRICS]
 
 
 def unit_of(key: str | DeviceMetric) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from msgspec import Struct
 
 
 class Subject(StrEnum):
@@ -47,23 +44,26 @@ def schema(
     import json
 
     module, _, name = MODELS[subject].partition(":")
-    model = getattr(import_module(module), name)
-    # What a run leaves always has every field; in a file a field with a default may be left out.
     written = subject in (Subject.topology, Subject.experiment)
-    if subject is Subject.round:
-        body = _round_schema(model)
-    else:
-        body = model.model_json_schema(by_alias=True, mode="validation" if written else "serialization")
+    body = schema_of(getattr(import_module(module), name), written=written)
     draft = "https://json-schema.org/draft/2020-12/schema"
     typer.echo(json.dumps({"$schema": draft, **body}, indent=1))
 
 
-def _round_schema(model: type[Struct]) -> dict[str, Any]:
-    """As pydantic writes those of the others: the model itself at the top, every field required."""
+def schema_of(model: Any, *, written: bool) -> dict[str, Any]:
+    """The JSON schema of a model of pydantic or msgspec.
+
+    What a run leaves always has every field; in a file that a user has `written`, a field with a
+    default may be left out.
+    """
     import msgspec
 
-    found = msgspec.json.schema(model)
-    parts: dict[str, dict[str, Any]] = found["$defs"]
-    for part in parts.values():
+    if not issubclass(model, msgspec.Struct):
+        found: dict[str, Any] = model.model_json_schema(
+            by_alias=True, mode="validation" if written else "serialization"
+        )
+        return found
+    parts: dict[str, dict[str, Any]] = msgspec.json.schema(model)["$defs"]
+    for part in parts.values() if not written else ():
         part["required"] = list(part["properties"])
     return {**parts.pop(model.__name__), "$defs": parts}
