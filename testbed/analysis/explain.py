@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
+from testbed.devices.links import KINDS
 from testbed.records.round import Round
 
 ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
@@ -231,10 +232,6 @@ def _write(options: Mapping[str, Any]) -> int | None:
 def _tunnels(topology: Mapping[str, Any]) -> Iterator[int]:
     """What each tunnel of the topology puts around a frame, without the outer Ethernet header."""
     devices = [device for node in topology.get("nodes", {}).values() for device in node["devices"].values()]
-    if not any(device.get("kind") not in (None, "veth") for device in devices):
-        return
-    from testbed.devices.links import KINDS
-
     outer = set()
     for device in devices:
         kind = KINDS.get(device.get("kind"))

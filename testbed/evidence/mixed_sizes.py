@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from testbed.devices.links import KINDS
 from testbed.evidence.af_packet import PacketSocketSizes
 from testbed.evidence.bpf_sizes import BpfSizes
 from testbed.evidence.sizes import Sizes
 from testbed.lab.lab import Lab, LabDevice
 from testbed.records.round import Source
-
-TAKE_OVER_RECEIVED = {"vlan", "macvlan", "ipvlan", "bond", "team"}
 
 
 class MixedSizes:
@@ -31,7 +30,7 @@ class MixedSizes:
         self._places: set[tuple[int | None, int]] = set()
 
     def start(self, lab: Lab) -> None:
-        self._unseen = [device for device in lab.devices() if device.kind in TAKE_OVER_RECEIVED]
+        self._unseen = [device for device in lab.devices() if KINDS[device.kind].takes_over_receive]
         self._places = {(lab.nodes[device.node].netns, device.ifindex) for device in self._unseen}
         self._bpf.start(lab)
         if self._unseen:

@@ -10,16 +10,19 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from testbed.capabilities import Found
-from testbed.devices.tun import make_tap
+from testbed.devices.links import KINDS, MADE
 from testbed.errors import MissingCapability
 from testbed.netlink.channel import Channel
 from testbed.netlink.message import Link, LinkEnd, list_links, new_link, set_link
 from testbed.netlink.namespaces import entered, new_namespace
 from testbed.netlink.qdisc import set_root
 from testbed.netlink.request import Request
+
+if TYPE_CHECKING:
+    from testbed.devices.links.kind import Probe
 
 T = TypeVar("T")
 _MTUS = (68, 2**31 - 1)
@@ -31,11 +34,11 @@ class _Refused(Exception):
     """The kernel's no, in its words."""
 
 
-def _link(name: str, make: Callable[[Channel], object], *, above: bool = False) -> Found:
-    """Whether `make` makes the device "tried", its largest MTU and its tso_max_size, both in bytes.
-
-    above: it is made over the veth "lower".
-    """
+def _link(name: str) -> Found:
+    """Whether the kernel makes a device of this kind, its largest MTU and its tso_max_size, both in bytes."""
+    kind = KINDS[name]
+    assert kind.probe is not None, name
+    make, above = _maker(name, kind.probe), kind.probe.above
 
     def limits(channel: Channel) -> tuple[int, int]:
         if above:
@@ -47,7 +50,7 @@ def _link(name: str, make: Callable[[Channel], object], *, above: bool = False) 
     try:
         max_mtu, tso_max_size = _tried(limits)
     except _Refused as refused:
-        return {name: False}, f"{refused} (kernel option {_kernel_option(name)})"
+        return {name: False}, f"{refused} (kernel option {kind.kernel_option})"
     except MissingCapability as error:
         return {name: False}, str(error)
     return {name: True, f"{name}.max_mtu": max_mtu, f"{name}.tso_max_size": tso_max_size}, ""
@@ -96,37 +99,21 @@ def _tso_max_size(channel: Channel) -> int:
     return next(int(link.get_attr("IFLA_TSO_MAX_SIZE", 0)) for link in links if link.name == "tried")
 
 
-def _kernel_option(name: str) -> str:
-    from testbed.devices.links import KINDS  # imports much, and is asked only where a kind is missing
-
-    return KINDS[name].kernel_option
+def _maker(kind: str, probe: Probe) -> Callable[[Channel], object]:
+    """Makes the device "tried", above the veth "lower" where the kind stands on another device."""
+    if probe.make is not None:
+        make = probe.make
+        return lambda channel: make("tried")
+    if probe.pair:
+        return lambda channel: _do(channel, _pair(kind, "tried", _TRIED))
+    end = LinkEnd("tried", _TRIED, {"link": _LOWER} if probe.above else {})
+    return lambda channel: _do(channel, new_link(end, kind, dict(probe.info)))
 
 
 def _pair(kind: str, name: str, index: int) -> Request:
     return new_link(LinkEnd(name, index), kind, peer=LinkEnd(f"{name}-peer", index + 1))
 
 
-def _single(kind: str, above: bool, data: dict[str, Any]) -> Request:
-    return new_link(LinkEnd("tried", _TRIED, {"link": _LOWER} if above else {}), kind, data)
-
-
-def _finder(name: str, request: Callable[[], Request], *, above: bool = False) -> Callable[[], Found]:
-    return partial(_link, name, lambda channel: _do(channel, request()), above=above)
-
-
-# What each kind cannot be made without.
-_PAIRS = ("veth", "netkit")
-_ALONE: dict[str, dict[str, Any]] = {
-    "bridge": {},
-    "vxlan": {"IFLA_VXLAN_ID": 1},
-    "geneve": {"IFLA_GENEVE_ID": 1, "IFLA_GENEVE_REMOTE": "192.0.2.1"},
-    "dummy": {},
-}
-_ABOVE: dict[str, dict[str, Any]] = {
-    "macvlan": {"IFLA_MACVLAN_MODE": "bridge"},
-    "ipvlan": {},
-    "vlan": {"IFLA_VLAN_ID": 1},
-}
 # Name -> kernel option, and what it cannot be made without (ns, bytes, bytes a second).
 _QDISCS: dict[str, tuple[str, dict[str, int]]] = {
     "fq": ("CONFIG_NET_SCH_FQ", {}),
@@ -134,12 +121,7 @@ _QDISCS: dict[str, tuple[str, dict[str, int]]] = {
     "tbf": ("CONFIG_NET_SCH_TBF", {"rate": 12_500_000, "limit": 2**18, "burst": 2**17}),
     "netem": ("CONFIG_NET_SCH_NETEM", {"delay": 1_000_000}),
 }
-LINK_FINDERS: dict[str, Callable[[], Found]] = {
-    **{name: _finder(name, partial(_pair, name, "tried", _TRIED)) for name in _PAIRS},
-    **{name: _finder(name, partial(_single, name, False, data)) for name, data in _ALONE.items()},
-    "tap": partial(_link, "tap", lambda channel: make_tap("tried")),
-    **{name: _finder(name, partial(_single, name, True, data), above=True) for name, data in _ABOVE.items()},
-}
+LINK_FINDERS: dict[str, Callable[[], Found]] = {name: partial(_link, name) for name in MADE}
 QDISC_FINDERS: dict[str, Callable[[], Found]] = {
     name: partial(_qdisc, name, *how) for name, how in _QDISCS.items()
 }

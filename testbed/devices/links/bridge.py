@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.links.kind import Link, LinkKind, Probe
 from testbed.devices.operations import CreateLink, Operation
 from testbed.devices.settings import Settings
 
@@ -48,4 +48,5 @@ KIND = LinkKind(
     ports=lambda device: device.ports,
     carrier=lambda device: bool(device.ports),
     usual_mtu=None,
+    probe=Probe(),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.links.kind import Link, LinkKind, Probe
 from testbed.devices.operations import CreateLink, Operation
 from testbed.devices.settings import Settings
 
@@ -17,4 +17,4 @@ def create(link: Link) -> list[Operation]:
     return [CreateLink(link.node, link.name, "dummy", link.config.link_values())]
 
 
-KIND = LinkKind(name="dummy", config=DummyConfig, kernel_option="CONFIG_DUMMY", create=create)
+KIND = LinkKind(name="dummy", config=DummyConfig, kernel_option="CONFIG_DUMMY", create=create, probe=Probe())

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import Link, LinkKind, Tunnel
+from testbed.devices.links.kind import Link, LinkKind, Probe, Tunnel
 from testbed.devices.links.tunnel import (
     Address,
     Port,
@@ -57,4 +57,5 @@ KIND = LinkKind(
     tunnel=tunnel,
     usual_mtu=None,
     merges=True,
+    probe=Probe({"IFLA_GENEVE_ID": 1, "IFLA_GENEVE_REMOTE": "192.0.2.1"}),
 )

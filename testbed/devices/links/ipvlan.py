@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import Link, LinkKind
+from testbed.devices.links.kind import Link, LinkKind, Probe
 from testbed.devices.operations import CreateLink, Operation, Reference
 from testbed.devices.settings import Settings
 
@@ -35,4 +35,6 @@ KIND = LinkKind(
     create=create,
     lowers=lambda device: (device.dev,),
     usual_mtu=None,
+    takes_over_receive=True,
+    probe=Probe(above=True),
 )

@@ -26,6 +26,10 @@ A kind is a value, `LinkKind`, made of
 - `merges`: whether what it receives goes through GRO when its rx-gro is on.
 - `keeps_queue`: whether what its peer receives bears the number of the transmit queue.
 - `pumped`: whether its peer is reached by a pump, which the peer's node must offer.
+- `takes_over_receive`: whether it takes packets over inside __netif_receive_skb_core (net/core/dev.c,
+  another_round), so that netif_receive_skb fires for the device under it only.
+- `probe`: the smallest device of the kind, by which is found whether a kernel makes it and with what
+  limits; None for what cannot be made.
 - `kernel_option`: what to turn on in a kernel that answers "unknown link type".
 
 Nothing outside links/ may know a kind by its name.
@@ -34,7 +38,7 @@ Nothing outside links/ may know a kind by its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, Literal, NamedTuple
@@ -114,6 +118,20 @@ class Tag(NamedTuple):
     id: int
 
 
+@dataclass(frozen=True)
+class Probe:
+    """How the smallest device of a kind is made.
+
+    info: what netlink cannot make it without. pair: it comes with a peer. above: on top of another device.
+    make: makes it under this name instead, in the calling thread's namespace.
+    """
+
+    info: Mapping[str, Any] = field(default_factory=dict)
+    pair: bool = False
+    above: bool = False
+    make: Callable[[str], object] | None = None
+
+
 def _no_peer(_: Any) -> End | None:
     return None
 
@@ -152,3 +170,5 @@ class LinkKind:
     merges: bool = False
     keeps_queue: bool = False
     pumped: bool = False
+    takes_over_receive: bool = False
+    probe: Probe | None = None

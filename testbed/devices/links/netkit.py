@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import EndField, Link, LinkKind
+from testbed.devices.links.kind import EndField, Link, LinkKind, Probe
 from testbed.devices.operations import CreateLink, Operation, Peer
 from testbed.devices.settings import Settings
 
@@ -36,4 +36,5 @@ KIND = LinkKind(
     kernel_option="CONFIG_NETKIT",
     create=create,
     peer=lambda device: device.peer,
+    probe=Probe(pair=True),
 )

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import EndField, Link, LinkKind
+from testbed.devices.links.kind import EndField, Link, LinkKind, Probe
 from testbed.devices.operations import Call, Operation, Pump
 from testbed.devices.settings import Settings
 from testbed.devices.tun import make_tap
@@ -48,4 +48,5 @@ KIND = LinkKind(
     peer=lambda device: device.to,
     carrier=lambda device: device.to is not None,
     pumped=True,
+    probe=Probe(make=make_tap),
 )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import EndField, Link, LinkKind
+from testbed.devices.links.kind import EndField, Link, LinkKind, Probe
 from testbed.devices.operations import CreateLink, Operation, Peer
 from testbed.devices.settings import Settings
 
@@ -50,4 +50,5 @@ KIND = LinkKind(
     peer=lambda device: device.peer,
     merges=True,
     keeps_queue=True,
+    probe=Probe(pair=True),
 )

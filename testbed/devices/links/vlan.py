@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from testbed.devices.links.kind import Link, LinkKind, Tag
+from testbed.devices.links.kind import Link, LinkKind, Probe, Tag
 from testbed.devices.operations import CreateLink, Operation, Reference
 from testbed.devices.settings import Settings
 
@@ -34,4 +34,6 @@ KIND = LinkKind(
     lowers=lambda device: (device.dev,),
     tag=lambda device: Tag(device.protocol, device.id),
     usual_mtu=None,
+    takes_over_receive=True,
+    probe=Probe({"IFLA_VLAN_ID": 1}, above=True),
 )

@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from testbed.devices.links.kind import IPAddress, Link, LinkKind, Tunnel
+from testbed.devices.links.kind import IPAddress, Link, LinkKind, Probe, Tunnel
 from testbed.devices.links.tunnel import (
     Address,
     Port,
@@ -110,4 +110,5 @@ KIND = LinkKind(
     tunnel=tunnel,
     usual_mtu=None,
     merges=True,
+    probe=Probe({"IFLA_VXLAN_ID": 1}),
 )
