@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.units import parse_bytes
+from testbed.versions import version_key
 
 Value = bool | int | str
 
@@ -99,12 +100,6 @@ def parse_requirement(asked: Value) -> Requirement:
     if comparison not in ("==", "!="):
         raise ValueError(f"'{text}' is either there or not, it cannot be compared with '{comparison}'")
     return Requirement("==", there == (comparison == "=="))
-
-
-def version_key(text: str) -> tuple[int, ...]:
-    """The leading dotted number of a version or kernel release: `6.18.5-rc1` is (6, 18, 5)."""
-    match = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def _comparable(found: Value, asked: Value) -> tuple[Any, Any]:

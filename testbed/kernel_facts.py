@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.capabilities import version_key
+from testbed.versions import version_key
 
 
 @dataclass(frozen=True)

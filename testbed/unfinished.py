@@ -1,7 +1,8 @@
-"""Folders that get their name when they are whole; what a killed program left of one is removed.
+"""Files and folders that get their name when they are whole.
 
 A folder is filled under a hidden name, by a program that holds a lock (flock) on it.
-The lock ends with its holder, however that ends: who can take it may remove the folder.
+The lock ends with its holder, however that ends: who can take it may remove what a killed
+program left.
 """
 
 from __future__ import annotations
@@ -29,6 +30,30 @@ def unfinished(parent: Path, name: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A hidden name to write a file at, which then becomes `path`: a reader sees the old or the new one.
+
+    A link that stands at `path` is replaced, never followed. Nothing stays of a block that fails. OSError.
+    """
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.unlink(missing_ok=True)
+    try:
+        yield scratch
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write a file in one step, see whole_file. `durable`: it is on the disk when this returns. OSError."""
+    with whole_file(path) as scratch, scratch.open("xb") as file:
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
 
 
 def _make(parent: Path, name: str) -> tuple[Path, int]:

@@ -11,11 +11,10 @@ from testbed.analysis.columns import StateRounds
 from testbed.analysis.metric_key import DeviceMetric, PacketSizeKey, packet_size
 from testbed.analysis.metrics import BITS
 from testbed.analysis.part import Part
+from testbed.headers import JUMBO_OPTION, LARGEST_PAYLOAD
 from testbed.records.run import Run, state_label
 from testbed.stats.boots import boot_interval, levels
 
-LARGEST_IPV6_PAYLOAD = 65535
-JUMBO_HEADER = 8
 EMULATED = (
     "{kernels} ran under software emulation (tcg): the figures show function "
     "(packet sizes, refusals, order), never performance"
@@ -125,13 +124,13 @@ def _jumbo_header(
     for a, b in pairs:
         options = asked.get(states[a].state, {}).get("workload") or {}
         left, right = (set(filter(None, map(_large, main(name)))) for name in (a, b))
-        more = {side for side, size in left if (side, size - JUMBO_HEADER) in right - left}
-        fewer = {side for side, size in left if (side, size + JUMBO_HEADER) in right - left}
+        more = {side for side, size in left if (side, size - JUMBO_OPTION) in right - left}
+        fewer = {side for side, size in left if (side, size + JUMBO_OPTION) in right - left}
         if str(options.get("family", 6)) != "4" and bool(more) != bool(fewer):
             kernels = [states[name].kernel for name in (a, b)]
             with_header, without = kernels if more else reversed(kernels)
             yield (
-                f"IPv6 sizes above {LARGEST_IPV6_PAYLOAD} are {JUMBO_HEADER} bytes larger on {with_header} "
+                f"IPv6 sizes above {LARGEST_PAYLOAD} are {JUMBO_OPTION} bytes larger on {with_header} "
                 f"than on {without}: it puts a jumbo header (hop-by-hop option) into GSO packets. Their "
                 "payload is the same."
             )
@@ -141,4 +140,4 @@ def _jumbo_header(
 def _large(metric: DeviceMetric) -> PacketSizeKey | None:
     """A packet size that needs more than the IPv6 length field."""
     found = packet_size(metric)
-    return found if found and found.size > LARGEST_IPV6_PAYLOAD else None
+    return found if found and found.size > LARGEST_PAYLOAD else None

@@ -13,16 +13,12 @@ from typing import Any
 
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.devices.links import KINDS
+from testbed.headers import ETHERNET_HEADER, IP_HEADERS, JUMBO_OPTION, LARGEST_PAYLOAD, TCP_HEADER, TIMESTAMPS
 from testbed.records.round import Round
 
-ETHERNET, TCP, TIMESTAMPS = 14, 20, 12
-IP = {4: 20, 6: 40}
 # RFC 2018: 2 bytes and 8 for each block, after two NOPs (tcp_options_write() in net/ipv4/tcp_output.c);
 # what 40 bytes of options hold is 4 blocks, 3 beside timestamps.
 SACK, SACK_BLOCK, MOST_OPTIONS = 4, 8, 40
-# RFC 2675; which kernels put it in is in testbed.kernel_facts (jumbo_option).
-JUMBO_OPTION = 8
-LARGEST_PAYLOAD = 65535
 # iperf3 writes 128 KiB at a time over TCP unless -l says otherwise (DEFAULT_TCP_BLKSIZE in its iperf.h).
 IPERF3_WRITE = 128 * 1024
 # sk_setup_caps() in net/core/sock.c keeps MAX_TCP_HEADER + 1 bytes below the limit free; by the kernel's
@@ -140,10 +136,11 @@ def flow_of(record: Round, state: Mapping[str, Any]) -> Flow | None:
 def _headers(size: int, flow: Flow, carries: bool) -> Iterator[Headers]:
     """The headers that a packet may have here; the likelier first."""
     tcp = f"TCP with {'timestamps' if flow.options else 'no options'}"
-    inner = ((IP[flow.family], f"IPv{flow.family}"), (TCP + flow.options, tcp))
-    outers = [()] if carries else [((tunnel, "tunnel"), (ETHERNET, "Ethernet")) for tunnel in flow.tunnels]
+    inner = ((IP_HEADERS[flow.family], f"IPv{flow.family}"), (TCP_HEADER + flow.options, tcp))
+    ethernet = (ETHERNET_HEADER, "Ethernet")
+    outers = [()] if carries else [((tunnel, "tunnel"), ethernet) for tunnel in flow.tunnels]
     for outer in outers:
-        frame = ((ETHERNET, "Ethernet"), *outer)
+        frame = (ethernet, *outer)
         yield Headers((*frame, *inner))
         if flow.family == 6 and size > LARGEST_PAYLOAD:
             yield Headers((*frame, inner[0], (JUMBO_OPTION, "jumbo option"), inner[1]))
@@ -197,7 +194,7 @@ def _sending_device(record: Round, node: str, source: str) -> Mapping[str, Any]:
 
 def _tcp_options(record: Round, family: int) -> int | None:
     """Bytes of options in each segment, by the size of the pure ACKs: with timestamps 12, without 0."""
-    base = ETHERNET + IP[family] + TCP
+    base = ETHERNET_HEADER + IP_HEADERS[family] + TCP_HEADER
     seen: Counter[int] = Counter()
     for row in record.packet_sizes:
         if row.size - base in (0, TIMESTAMPS):
@@ -218,8 +215,8 @@ def _mss(record: Round, family: int, options: int, mtu: int | None) -> int | Non
     if mtu is None:
         return None
     # A packet longer than a payload length field can say needs the jumbo option, whatever sends it.
-    jumbo = JUMBO_OPTION if mtu > LARGEST_PAYLOAD + IP[6] else 0
-    return mtu - IP[family] - TCP - options - jumbo
+    jumbo = JUMBO_OPTION if mtu > LARGEST_PAYLOAD + IP_HEADERS[6] else 0
+    return mtu - IP_HEADERS[family] - TCP_HEADER - options - jumbo
 
 
 def _write(options: Mapping[str, Any]) -> int | None:

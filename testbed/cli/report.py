@@ -172,10 +172,10 @@ def _write(path: Path, text: str) -> None:
 
 def _keep(path: Path, text: str) -> bool:
     """Keep a copy in the run's folder, where we may: somebody else's evidence may not be ours to write to."""
-    from testbed.records.store import write_own
+    from testbed.unfinished import write_whole
 
     try:
-        write_own(path, text.encode())
+        write_whole(path, text.encode())
     except OSError:
         return False
     return True

@@ -20,6 +20,7 @@ from contextlib import suppress
 
 from testbed.errors import MissingCapability, TestbedError
 from testbed.evidence.sizes import SizeKey, Sizes
+from testbed.headers import UDP_HEADER
 from testbed.lab.lab import Lab, LabDevice
 from testbed.records.round import Source
 
@@ -36,7 +37,6 @@ _LINK_AT = 32
 _VNET = struct.Struct("=BBHHHH")  # struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, ...
 _GSO_UDP_L4 = 5
 _GSO_ECN = 0x80
-_UDP_HEADER = 8
 
 _FRAME_BYTES = 256  # headers of the deepest tunnel in question fit
 _BLOCK_BYTES = 1 << 16
@@ -172,7 +172,7 @@ class _Ring:
 
 def _transport_header(kind: int, data_offset: int) -> int:
     """Bytes of the TCP or UDP header of a GSO packet."""
-    return _UDP_HEADER if kind & ~_GSO_ECN == _GSO_UDP_L4 else (data_offset >> 4) * 4
+    return UDP_HEADER if kind & ~_GSO_ECN == _GSO_UDP_L4 else (data_offset >> 4) * 4
 
 
 def _key(netns: int, seen: _Seen) -> SizeKey:

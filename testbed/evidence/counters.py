@@ -23,16 +23,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from testbed.headers import ETHERNET_HEADER, IP_HEADERS, JUMBO_OPTION, LARGEST_PAYLOAD
 from testbed.records.round import Counters, PacketSize, Unseen
 
-ETHERNET_HEADER = 14
 # Ethernet, IPv4 and UDP; and a tunnel over IPv6 with options.
 SMALLEST_HEADERS, LARGEST_HEADERS = 42, 300
 # A runt without its Ethernet header, and the largest packet that any limit allows (GSO_MAX_SIZE and headers).
 SMALLEST_PACKET, LARGEST_PACKET = 28, 8 * 65535 + LARGEST_HEADERS
-# What GRO puts into IPv6 packets above 65535 bytes on kernels that do (testbed.kernel_facts: jumbo_option).
-JUMBO_OPTION = 8
-LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + 40 + 65535
+LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + IP_HEADERS[6] + LARGEST_PAYLOAD
 
 
 @dataclass

@@ -8,11 +8,11 @@ from typing import Any
 
 from testbed.evidence.collect import parse_condition
 from testbed.evidence.perf import Perf, Sample, samples
+from testbed.headers import ETHERNET_HEADER
 from testbed.lab.lab import Lab
 from testbed.records.round import Direction, Stack
 
 _MOST = 5  # stacks kept for each device and direction
-_ETHERNET_HEADER = 14
 _MOST_RECORDED = "8M"
 # A stack costs a packet several microseconds, and reading it back a hundred: one packet in ten.
 # Where a sample holds its period, the kernel takes every packet (perf_swevent_event()).
@@ -33,7 +33,7 @@ class PacketStacks:
     def __init__(self, condition: str) -> None:
         """`condition`: as `size > 65536`, Ethernet header included. MissingCapability without perf."""
         operator, size = parse_condition(condition)
-        received = f"len {operator} {max(0, size - _ETHERNET_HEADER)}"
+        received = f"len {operator} {max(0, size - ETHERNET_HEADER)}"
         options = ["-g", *_ONE_IN, "--max-size", _MOST_RECORDED]
         options += ["-e", "net:netif_receive_skb", "--filter", received]
         options += ["-e", "net:net_dev_start_xmit", "--filter", f"len {operator} {size}"]
@@ -62,7 +62,7 @@ def collect(found: Iterable[Sample], devices: Iterable[str]) -> list[Stack]:
         match = _PACKET.search(sample.header)
         if match and match[2] in known and match[1] in _DIRECTIONS:
             direction = _DIRECTIONS[match[1]]
-            size = int(match[3]) + (_ETHERNET_HEADER if direction == "rx" else 0)
+            size = int(match[3]) + (ETHERNET_HEADER if direction == "rx" else 0)
             packets.setdefault((match[2], direction, sample.frames), []).append(size)
     stacks: dict[tuple[str, str], list[Stack]] = {}
     for (device, direction, frames), sizes in sorted(packets.items(), key=lambda item: -len(item[1])):

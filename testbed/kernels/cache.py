@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from testbed.errors import InputError, TestbedError
 from testbed.records.run import Kernel, Patch
 from testbed.unfinished import unfinished
+from testbed.versions import order_key, version_fits
 from testbed.yamlfile import did_you_mean
 
 RECORD = "kernel.json"
@@ -112,7 +113,7 @@ def cache() -> Path:
 def kernels() -> list[BuiltKernel]:
     """Every kernel in the cache, the newest version last."""
     found = [_load(path.parent) for path in sorted((cache() / "kernels").glob(f"[!.]*/{RECORD}"))]
-    return sorted(found, key=lambda kernel: (version_key(kernel.provenance.version), kernel.name))
+    return sorted(found, key=lambda kernel: (order_key(kernel.provenance.version), kernel.name))
 
 
 def find(name: str) -> BuiltKernel:
@@ -131,7 +132,7 @@ def find(name: str) -> BuiltKernel:
     fits = [kernel for kernel in stock if name == "latest" or version_fits(name, kernel.provenance.version)]
     if fits:
         return max(
-            fits, key=lambda kernel: (version_key(kernel.provenance.version), kernel.name.endswith("cloud"))
+            fits, key=lambda kernel: (order_key(kernel.provenance.version), kernel.name.endswith("cloud"))
         )
     names = [kernel.name for kernel in have]
     here = f" (here: {', '.join(names)})" if names else ""
@@ -213,19 +214,6 @@ def parse_config(text: str) -> dict[str, str]:
         elif match := re.match(r"# (CONFIG_\w+) is not set", line.strip()):
             found[match[1]] = "n"
     return found
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """What versions sort by: their numbers."""
-    return tuple(int(number) for number in re.findall(r"\d+", version))
-
-
-def version_fits(asked: str, version: str) -> bool:
-    """Whether `version` is `asked` or begins with its numbers: 7.3 fits 7.3.4, not 7.30."""
-    if not re.fullmatch(r"\d+(\.\d+)*", asked):
-        return False
-    wanted = version_key(asked)
-    return version_key(version)[: len(wanted)] == wanted
 
 
 def _load(folder: Path) -> BuiltKernel:

@@ -15,6 +15,7 @@ from pathlib import Path
 from testbed.available import programs
 from testbed.errors import InputError, TestbedError
 from testbed.kernels import cache, debian
+from testbed.versions import order_key, version_fits
 
 PACKAGES = r"^linux-(image|base|binary|modules)-(unsigned-)?[0-9].*-amd64(-unsigned)?$"
 FLAVOURS = ("cloud", "generic")
@@ -80,7 +81,7 @@ def candidates(packages: list[dict[str, str]]) -> list[Candidate]:
             continue
         if candidate.signed or release not in found:
             found[release] = candidate
-    return sorted(found.values(), key=lambda each: (cache.version_key(each.version), each.release))
+    return sorted(found.values(), key=lambda each: (order_key(each.version), each.release))
 
 
 def choose(version: str, flavour: str, offered: list[Candidate]) -> Candidate:
@@ -88,14 +89,14 @@ def choose(version: str, flavour: str, offered: list[Candidate]) -> Candidate:
     fits = [
         each
         for each in offered
-        if each.flavour == flavour and (version == "latest" or cache.version_fits(version, each.version))
+        if each.flavour == flavour and (version == "latest" or version_fits(version, each.version))
     ]
     if fits:
-        return max(fits, key=lambda each: cache.version_key(each.version + "." + each.release))
-    known = sorted({each.version for each in offered if each.flavour == flavour}, key=cache.version_key)
+        return max(fits, key=lambda each: (order_key(each.version), order_key(each.release)))
+    known = sorted({each.version for each in offered if each.flavour == flavour}, key=order_key)
     if not known:
         raise InputError("the archive offers no kernel for this machine")
-    place = bisect.bisect([cache.version_key(each) for each in known], cache.version_key(version))
+    place = bisect.bisect([order_key(each) for each in known], order_key(version))
     near = known[max(0, place - 2) : place + 2]
     raise InputError(f"the archive has no kernel {version}; the nearest are {', '.join(near)}")
 

@@ -17,6 +17,7 @@ from testbed.lab.baseline import Baseline
 from testbed.nodes.borrowed import Borrowed
 from testbed.topology.names import lab_name
 from testbed.topology.spec import Topology
+from testbed.unfinished import write_whole
 
 RUN_DIR = Path("/run/testbed")
 
@@ -43,11 +44,8 @@ class Journal(BaseModel):
     def write(self) -> None:
         """Atomically, so that a reader sees the old or the new one."""
         RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
-        path = _path(self.name)
-        draft = path.with_suffix(".new")
         record = self.model_dump(mode="json", exclude_unset=True, by_alias=True)
-        draft.write_text(json.dumps(record, indent=1) + "\n")
-        draft.replace(path)
+        write_whole(_path(self.name), f"{json.dumps(record, indent=1)}\n".encode())
 
 
 def read_journal(name: str) -> Journal | None:

@@ -10,14 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from testbed.devices.links.kind import ETHERNET_HEADER, End
+from testbed.devices.links.kind import End
+from testbed.headers import (
+    ETHERNET_HEADER,
+    IP_HEADERS,
+    JUMBO_OPTION,
+    LARGEST_PAYLOAD,
+    TCP_HEADER,
+    TIMESTAMPS,
+    VLAN_TAG,
+)
 from testbed.kernel_facts import FACTS
 from testbed.path.route import Step
 
-IP_HEADERS = {4: 20, 6: 40}
-TCP_HEADER, TIMESTAMPS = 20, 12
-MAX_PLAIN_PAYLOAD = 65535  # of an IPv6 packet without a jumbo option
-JUMBO_OPTION = 8
 LEGACY_MAX_SIZE = 65536
 # What a kernel may do that neither its release nor its configuration shows.
 DECLARABLE = ("resegment",)
@@ -28,7 +33,6 @@ POLL_PACKETS = 64
 OFFLOADS = {4: "tx-tcp-segmentation", 6: "tx-tcp6-segmentation"}
 # What a device needs to send a VLAN tag beside the frame, as metadata; without it the tag goes in.
 TAG_OFFLOADS = {"802.1Q": "tx-vlan-hw-insert", "802.1ad": "tx-vlan-stag-hw-insert"}
-VLAN_TAG = 4
 SCATTER_GATHER = "tx-scatter-gather"
 CHECKSUMS = ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6")
 
@@ -112,7 +116,7 @@ class _Packet:
     @property
     def jumbo(self) -> bool:
         """Whether its own IPv6 header is followed by a jumbo option."""
-        too_long = self.payload + self.tcp_header > MAX_PLAIN_PAYLOAD
+        too_long = self.payload + self.tcp_header > LARGEST_PAYLOAD
         return self.jumbo_option and self.version == 6 and too_long
 
     def headers(self, at: _Place) -> int:

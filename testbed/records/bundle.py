@@ -14,6 +14,7 @@ from typing import IO, Self
 from testbed.available import scratch
 from testbed.errors import InputError, TestbedError, printable
 from testbed.records.store import find_run
+from testbed.unfinished import whole_file
 
 RUN = "run.json"
 LEFT_OUT = ("vm",)  # boot logs and sockets of VMs: large, and no evidence
@@ -26,15 +27,12 @@ MAX_HEADER = 1 << 16  # of a long name or of pax records, which tarfile reads as
 
 def export_run(folder: Path, output: Path) -> None:
     """Write the run's folder to `output`, a gzipped tar with one folder in it."""
-    scratch = output.with_name(f".{output.name}.part")
     try:
-        with tarfile.open(scratch, "w:gz") as archive:
+        with whole_file(output) as scratch, tarfile.open(scratch, "w:gz") as archive:
             for path in sorted(folder.iterdir()):
                 if path.name not in LEFT_OUT and not path.name.startswith("."):
                     archive.add(path, f"{folder.name}/{path.name}")
-        scratch.replace(output)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise TestbedError(f"{output}: cannot write: {error.strerror}") from None
 
 

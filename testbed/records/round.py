@@ -70,11 +70,6 @@ class PacketSizesMeta(Part):
         doc("`node:device direction` -> what the device counted and the collector did not see"),
     ] = {}
 
-    @property
-    def unseen_share(self) -> float:
-        """The largest share of a device and direction that was unseen."""
-        return max((one.share for one in self.unseen.values()), default=0.0)
-
 
 class Counters(Part):
     """Differences over the round, from IFLA_STATS64."""

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from testbed.errors import InputError, TestbedError
 from testbed.records.round import Round
 from testbed.records.run import SCHEMA, Run, Status
-from testbed.unfinished import unfinished
+from testbed.unfinished import unfinished, write_whole
 
 RUN = "run.json"
 ROUNDS = "rounds.jsonl"
@@ -138,28 +138,9 @@ def write_run(folder: Path, run: Run) -> None:
     """Replace run.json in one step: a reader sees the old or the new one."""
     text = run.model_dump_json(by_alias=True, indent=1)
     try:
-        write_own(folder / RUN, f"{text}\n".encode(), durable=True)
+        write_whole(folder / RUN, f"{text}\n".encode(), durable=True)
     except OSError as error:
         raise TestbedError(f"{folder / RUN}: cannot write: {error.strerror}") from None
-
-
-def write_own(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file of a run's folder in one step. A link that stands there is replaced, never followed.
-
-    `durable`: it is on the disk when this returns. OSError.
-    """
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.unlink(missing_ok=True)
-    try:
-        with scratch.open("xb") as file:
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
 
 
 @dataclass

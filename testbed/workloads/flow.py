@@ -19,8 +19,8 @@ from testbed.available import congestion_control
 from testbed.errors import InputError, TestbedError
 from testbed.lab.lab import Lab
 from testbed.records.round import ProcessUse, Workload
-from testbed.records.store import write_own
 from testbed.slowness import scaled
+from testbed.unfinished import write_whole
 from testbed.workloads import start_gate as when_told_worker
 from testbed.workloads.contradictions import Claim, Span, contradictions
 from testbed.workloads.listening import listens
@@ -426,6 +426,6 @@ def _keep(outputs: Mapping[str, bytes], flow: Flow, raw: Path, stem: str) -> lis
     for role, output in outputs.items():
         if output and not (role == "server" and flow.serves_on):  # such a server only greets
             path = raw / f"{stem}-{role}.{flow.suffix}"
-            write_own(path, output)
+            write_whole(path, output)
             kept.append(f"{raw.name}/{path.name}")
     return kept

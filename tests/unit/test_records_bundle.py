@@ -9,7 +9,8 @@ import pytest
 from testbed.errors import InputError
 from testbed.records import bundle
 from testbed.records.bundle import unpacked
-from testbed.records.store import RunWriter, write_own
+from testbed.records.store import RunWriter
+from testbed.unfinished import write_whole
 
 
 def member(name, content=b"{}", **fields):
@@ -91,7 +92,7 @@ def test_what_is_no_tar_of_one_run_is_refused(tmp_path):
 def test_a_file_of_a_run_replaces_a_link_and_follows_none(tmp_path):
     (tmp_path / "victim").write_text("as it was")
     (tmp_path / "report.txt").symlink_to("victim")
-    write_own(tmp_path / "report.txt", b"report")
+    write_whole(tmp_path / "report.txt", b"report")
     assert (tmp_path / "victim").read_text() == "as it was"
     assert (tmp_path / "report.txt").read_text() == "report"
     assert not (tmp_path / "report.txt").is_symlink()

@@ -9,6 +9,7 @@ import pytest
 from testbed.errors import InputError, TestbedError
 from testbed.kernels import cache
 from testbed.kernels.fetch import fetch
+from testbed.versions import version_fits
 
 
 def stock(version: str, flavour: str = "cloud") -> cache.BuiltKernel:
@@ -19,7 +20,7 @@ def stock(version: str, flavour: str = "cloud") -> cache.BuiltKernel:
     """
     for kernel in reversed(cache.kernels()):
         held = kernel.provenance
-        if held.flavour == flavour and cache.version_fits(version, held.version):
+        if held.flavour == flavour and version_fits(version, held.version):
             return kernel
     try:
         return fetch(version, flavour)

@@ -47,9 +47,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from testbed.devices.operations import Operation
 from testbed.devices.settings import Settings
+from testbed.headers import ETHERNET_HEADER
 
 IPAddress = IPv4Address | IPv6Address
-ETHERNET_HEADER = 14
 
 
 class End(NamedTuple):

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from testbed.devices.links.kind import IPAddress, Tunnel
 from testbed.devices.settings import Settings
+from testbed.headers import IP_HEADERS, UDP_HEADER
 
-UDP_HEADER, TUNNEL_HEADER = 8, 8  # vxlan's header and geneve's without options are of one size
-IP_HEADERS = {4: 20, 6: 40}
+TUNNEL_HEADER = 8  # vxlan's header and geneve's without options are of one size
 
 
 def _address(value: Any) -> Any:
