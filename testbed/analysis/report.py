@@ -97,6 +97,13 @@ class RoundCounts(Part):
     warmup: int
 
 
+class Measured(Part):
+    """What one of the report's states is: the experiment's state, and the kernel that it ran on."""
+
+    state: str
+    kernel: str
+
+
 class InvalidRound(Part):
     round: int
     state: str = Field(description="as in `states`: with its kernel where the run has several")
@@ -110,6 +117,9 @@ class ReportData(Part):
     status: Status
     problems: list[str] = Field(description="what a reader must know first: interrupted, broken lines")
     states: dict[str, dict[MetricKey, MetricSummary]] = Field(description="state -> metric -> summary")
+    measured: dict[str, Measured] = Field(
+        description="state, as named here (`STATE@KERNEL` in a run of several kernels) -> what that is"
+    )
     comparisons: list[ComparisonData]
     expectations: list[ExpectationData]
     stacks: dict[str, list[Stack]] = Field(
@@ -173,6 +183,7 @@ def make_report(
         status=run.status,
         problems=[*_status_notes(run, states), *_clock_notes(gathered), *emulation_notes(run), *problems],
         states=summaries,
+        measured={name: Measured(state=held.state, kernel=held.kernel) for name, held in states.items()},
         comparisons=comparisons,
         expectations=judged_expectations(run, states, summaries),
         stacks={name: found for name, held in states.items() if (found := held.evidence.stacks())},

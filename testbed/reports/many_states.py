@@ -74,10 +74,10 @@ def pair_names(data: ReportData, shown: Sequence[ComparisonData]) -> tuple[str, 
 
     Across two kernels that is the state's name; in one kernel `b / a`.
     """
-    kernels = {(one.a.partition("@")[2], one.b.partition("@")[2]) for one in shown}
+    kernels = {(data.measured[one.a].kernel, data.measured[one.b].kernel) for one in shown}
     if len(kernels) == 1 and len(data.kernels) > 1:
         ((a, b),) = kernels
-        return f"a = {a}, b = {b}", [one.b.partition("@")[0] for one in shown]
+        return f"a = {a}, b = {b}", [data.measured[one.b].state for one in shown]
     return "b / a", [f"{one.b} / {one.a}" for one in shown]
 
 
