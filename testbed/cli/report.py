@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from testbed.errors import InputError, TestbedError, printable
+from testbed.reports.formats import FORMATS, KEPT
 
 
 def register(app: typer.Typer) -> None:
@@ -23,9 +24,7 @@ def report(
     run: Annotated[
         str, typer.Argument(help="A run's folder, its id below results/, an exported tar, or `latest`.")
     ] = "latest",
-    format: Annotated[
-        str, typer.Option(help="text, ascii, table, json, markdown, html, csv, junit or ktap.")
-    ] = "text",
+    format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = "text",
     output: Annotated[Path | None, typer.Option(help="Write to this file only.")] = None,
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
@@ -37,7 +36,7 @@ def report(
     """
     from testbed.records.bundle import run_folder
     from testbed.records.store import results_folder
-    from testbed.reports.output import KEPT, render
+    from testbed.reports.output import render
 
     format = "json" if json else format
     archive = Path(run).is_file()

@@ -1,8 +1,8 @@
-"""A run's folder made into a report. A further format is one file and one line in FORMATS."""
+"""A run's folder made into a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -10,26 +10,8 @@ from typing import cast
 from testbed.analysis.reading import read_report
 from testbed.analysis.report import Report
 from testbed.errors import InputError
+from testbed.reports.formats import FORMATS, WHOLE
 from testbed.yamlfile import did_you_mean
-
-# Format -> module and function (Report -> str); imported only when asked for.
-FORMATS: Mapping[str, tuple[str, str]] = {
-    "text": ("testbed.reports.text", "text_report"),
-    "ascii": ("testbed.reports.text", "ascii_report"),
-    "json": ("testbed.reports.output", "json_report"),
-    "markdown": ("testbed.reports.markdown", "markdown_report"),
-    "table": ("testbed.reports.layouts", "table_report"),
-    "html": ("testbed.reports.html", "html_report"),
-    "csv": ("testbed.reports.csv", "csv_report"),
-    "junit": ("testbed.reports.ci", "junit_report"),
-    "ktap": ("testbed.reports.ci", "ktap_report"),
-}
-
-# They tell each packet size, however rare; json compares every metric.
-WHOLE = ("json", "csv")
-
-# What `testbed report` leaves in the run's folder, beside printing it.
-KEPT = {"text": "report.txt", "html": "report.html"}
 
 
 def render(folder: Path, format: str) -> str:
