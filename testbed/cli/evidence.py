@@ -138,10 +138,10 @@ class _Lines:
         pass
 
     def show(self, views: list[View]) -> None:
+        from testbed.columns import aligned
         from testbed.evidence.live import HEADER, RIGHT, table
-        from testbed.reports.figures_text import table as aligned
 
-        print("\n".join(aligned(HEADER, table(views), RIGHT)), "\n", flush=True)
+        print("\n".join(aligned([HEADER, *table(views)], RIGHT)), "\n", flush=True)
 
 
 def _source(asked: str) -> SizeSource:

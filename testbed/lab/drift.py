@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.columns import aligned
 from testbed.devices import features as offloads
 from testbed.devices.links.kind import End
 from testbed.devices.settings import AT_CREATION, LINK_SETTINGS, Settings
@@ -108,11 +109,7 @@ def as_text(rows: Iterable[Row]) -> str:
         drift = "drift" if row.drift else ""
         drift += f" (was {_word(row.built)})" if row.built is not None else ""
         lines.append((device, row.setting, _word(row.asked), _word(row.held), drift))
-    widths = [max(len(line[column]) for line in lines) for column in range(5)]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    return "\n".join(aligned(lines))
 
 
 def _word(value: Any) -> str:

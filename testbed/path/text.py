@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from testbed.columns import aligned
+
 if TYPE_CHECKING:
     from testbed.path.predict import Hop
     from testbed.path.verify import Checked
@@ -34,15 +36,7 @@ def as_table(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> s
     for index, hop in enumerate(hops):
         seen = _seen(checked[index]) if checked else ("", "")
         rows.append((hop.place, hop.direction, str(hop.largest), _manner(hop), *seen))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in (2, 4) else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
+    return "\n".join(aligned(rows, right=(2, 4))) + "\n"
 
 
 def _record(hop: Hop) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from testbed.analysis.report import ComparisonData, MetricSummary
+from testbed.columns import aligned
 
 
 def ascii_only(text: str) -> str:
@@ -61,14 +62,7 @@ def p_value(p: float | None) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Lines of a plain table; columns in `right` are aligned to the right."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return [
-        "  ".join(
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (header, *rows)
-    ]
+    return aligned([header, *rows], right)
 
 
 def folded(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.columns import aligned
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
 from testbed.topology.spec import Placed, Topology
@@ -36,7 +37,7 @@ def text(topology: Topology) -> str:
     for node, devices in _by_node(topology).items():
         lines.append(node)
         rows = [_row(device, joins.get(device.end, ())) for device in devices]
-        lines += ["  " + line for line in _columns(rows)]
+        lines += ["  " + line for line in aligned(rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -102,15 +103,6 @@ def _joins(device: Placed, joins: Sequence[Edge]) -> str:
     if tunnel is not None:
         words.append("to " + ", ".join(str(remote) for remote in tunnel.remotes))
     return ", ".join(words)
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    if not rows:
-        return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
 
 
 def _by_node(topology: Topology) -> dict[str, list[Placed]]:

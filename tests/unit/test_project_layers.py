@@ -8,7 +8,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "testbed"
 
 # From the bottom up. Rooms on one line know nothing of each other. docs/decisions.md says why this order.
 LAYERS = (
-    ("__version__", "errors", "clocks", "slowness", "outcome", "units", "unfinished", "headers", "versions"),
+    (
+        "__version__",
+        "errors",
+        "clocks",
+        "slowness",
+        "outcome",
+        "units",
+        "unfinished",
+        "headers",
+        "versions",
+        "columns",
+    ),
     ("yamlvalues",),
     ("privilege", "yamlfile", "capabilities", "unit_fields", "available"),
     ("netlink", "records", "stats", "kernel_facts"),
