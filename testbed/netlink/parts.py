@@ -1,7 +1,7 @@
 """pyroute2 by its parts: `import pyroute2.netlink` without what the package's own __init__ imports.
 
 That __init__ imports all there is, from DHCP and 9P to a database and asyncio: 226 modules. In an emulated
-guest that is 7 s more until the first round, against 1 s for the message classes alone, so this module puts
+guest that is 8 s more until the first round, against 2 s for the messages alone, so this module puts
 the two packages in place without running their __init__. Import it before any part, as __init__.py of this
 folder does. Nobody else is affected: the first use of a name that is no part (`from pyroute2 import IPRoute`)
 runs the __init__ after all.
