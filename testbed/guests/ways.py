@@ -88,6 +88,12 @@ def daemon() -> tuple[Path, str]:
     found = _find_daemon()
     if found is None:
         raise MissingCapability(f"virtiofs needs its daemon: {GET_DAEMON}")
+    if str(found) == DAEMONS[0] and os.geteuid() != 0 and os.getgroups():
+        # It gives up its groups, and a user namespace that a user made forbids that.
+        raise MissingCapability(
+            f"{found} runs as root only: use sudo, or a kernel with 9P "
+            "(testbed kernel fetch VERSION --flavour generic)"
+        )
     return found, output_of([str(found), "--help"], "apt-get install --reinstall virtiofsd")
 
 
