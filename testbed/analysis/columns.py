@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import figures_of, sides_of
 from testbed.records.round import Round
 from testbed.records.run import Run, state_label
+from testbed.stats.power import Inside
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class StateRounds:
     columns: dict[str | DeviceMetric, Column] = field(default_factory=dict)
     sizes: dict[Side, SizeLog] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
+    inside: Inside = field(default_factory=Inside)
+    warmups: dict[int, float] = field(default_factory=dict)  # block -> rate of the warm-up over the rest's
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
     example: Round | None = None
@@ -139,6 +143,10 @@ class StateRounds:
             self.with_sizes.append(index)
         self.example = self.example or record
         self.evidence.add(record)
+        if (flow := record.workload) and flow.intervals:
+            self.inside.add(flow.intervals, flow.interval_s)
+            if flow.omitted_intervals and (rate := fmean(flow.intervals)) > 0:
+                self.warmups[record.block] = fmean(flow.omitted_intervals) / rate
         sides = sides_of(record)
         for side, seen in sides.items():
             self.sizes.setdefault(side, SizeLog()).add(index, seen.sizes)

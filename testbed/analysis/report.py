@@ -8,6 +8,7 @@ from itertools import chain
 
 from pydantic import Field
 
+from testbed.analysis.advice import AdviceData, Adviser
 from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.analysis.columns import Gathered, StateRounds, gather, in_pairs
 from testbed.analysis.description import method, state_headers
@@ -20,7 +21,7 @@ from testbed.analysis.part import Part
 from testbed.clocks import in_words
 from testbed.records.round import Round, Stack
 from testbed.records.run import SCHEMA, Kernel, Machine, Run, Status
-from testbed.stats.compare import Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
+from testbed.stats.compare import SHOWN, Comparison, Verdict, compare_pairs, judged_together, pairs_to_show
 from testbed.stats.drift import Drift, drift, line
 from testbed.stats.summary import summarise
 
@@ -75,6 +76,9 @@ class ComparisonData(Part):
         description="pairs beyond these that would show an effect of the protocol's target (5% without one)"
     )
     drift: DriftData | None = Field(description="of both states' values over the order of execution")
+    advice: AdviceData | None = Field(
+        None, description="of a metric that tables compare, where no difference is shown: what would help"
+    )
 
 
 class FunctionShare(Part):
@@ -174,7 +178,7 @@ def make_report(
     states = gathered.states
     summaries = {name: _summaries(held, run) for name, held in states.items()}
     pairs = compared_states(run, states)
-    comparisons = _comparisons(states, summaries, pairs, asked_effect(run), whole=whole)
+    comparisons = _comparisons(run, states, summaries, pairs, whole=whole)
     headers = state_headers(run)
     data = ReportData(
         schema=SCHEMA,
@@ -284,10 +288,10 @@ def _summaries(held: StateRounds, run: Run) -> Summaries:
 
 
 def _comparisons(
+    run: Run,
     states: dict[str, StateRounds],
     summaries: dict[str, Summaries],
     asked: Sequence[tuple[str, str]],
-    effect: float,
     *,
     whole: bool,
 ) -> list[ComparisonData]:
@@ -295,15 +299,22 @@ def _comparisons(
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
     compared_in = _compared_metrics if whole else _shown_metrics
     metrics = {name: compared_in(summaries[name]) for name in dict.fromkeys(chain(*asked))}
+    effect = asked_effect(run)
+    adviser = Adviser(run, states, effect - 1, len(asked))
     compared: list[ComparisonData] = []
     for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
         pairs = [(a, b) for a, b in asked if metric in metrics[a] | metrics[b]]
         series = {name: states[name].series(metric) for name in dict.fromkeys(chain(*pairs))}
-        results = judged_together([compare_pairs(*in_pairs(series[a], series[b])) for a, b in pairs])
+        values = [in_pairs(series[a], series[b]) for a, b in pairs]
+        results = judged_together([compare_pairs(*one) for one in values])
         lines = {name: line(one.rounds, one.values) for name, one in series.items()}
-        for (a, b), result in zip(pairs, results, strict=True):
+        for (a, b), result, held in zip(pairs, results, values, strict=True):
             if result.pairs:
-                compared.append(_comparison(metric, a, b, result, effect, drift([lines[a], lines[b]])))
+                asked_for = metric in COMPARED and result.verdict not in SHOWN
+                advice = adviser.advice(metric, a, b, held) if asked_for else None
+                compared.append(
+                    _comparison(metric, a, b, result, effect, drift([lines[a], lines[b]]), advice)
+                )
     return compared
 
 
@@ -318,7 +329,13 @@ def _shown_metrics(summaries: Summaries) -> dict[str | DeviceMetric, None]:
 
 
 def _comparison(
-    metric: str | DeviceMetric, a: str, b: str, result: Comparison, effect: float, found: Drift | None
+    metric: str | DeviceMetric,
+    a: str,
+    b: str,
+    result: Comparison,
+    effect: float,
+    found: Drift | None,
+    advice: AdviceData | None,
 ) -> ComparisonData:
     wanted = None if result.spread is None else pairs_to_show(result.spread, effect)
     return ComparisonData(
@@ -335,6 +352,7 @@ def _comparison(
         verdict=result.verdict,
         more_pairs=None if wanted is None else max(0, wanted - result.pairs),
         drift=None if found is None else DriftData(change=found.change, p=found.p),
+        advice=advice,
     )
 
 

@@ -251,6 +251,11 @@ class Workload(Part):
     sockets: Sockets | None = None
     zerocopy: Zerocopy | None = None
     raw: Annotated[list[str], doc("files below the run's folder")] = []
+    interval_s: Annotated[float | None, doc("length of each of `intervals`, in seconds")] = None
+    intervals: Annotated[
+        list[float], doc("bits a second in each interval of the measured seconds, where the tool tells them")
+    ] = []
+    omitted_intervals: Annotated[list[float], doc("the same of the omitted seconds")] = []
 
 
 class TcpSample(Part):

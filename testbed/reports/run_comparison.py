@@ -14,10 +14,9 @@ from testbed.analysis.report import ComparisonData, Report, asked_effect
 from testbed.records.run import Run
 from testbed.reports.figures_text import p_value, ratio_words, table, wrapped
 from testbed.reports.tables import title_of
-from testbed.stats.compare import Verdict, compare_unpaired, judged_together
+from testbed.stats.compare import SHOWN, Verdict, compare_unpaired, judged_together
 
 Agreement = Literal["agrees", "disagrees", "cannot tell"]
-SHOWN: Sequence[Verdict] = ("b higher", "b lower")
 _HOW = {"": "on the machine itself", "kvm": "in a VM with KVM", "tcg": "in a VM under software emulation"}
 AGREEMENT = (
     "Judged is the ratio of the two effects with its interval, from both intervals: beyond the margin "

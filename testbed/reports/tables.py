@@ -9,9 +9,12 @@ from textwrap import shorten
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import BITS, COMPARED, METRICS, NAMED
 from testbed.analysis.report import ComparisonData, MetricSummary, ReportData, Summaries, main_sizes
+from testbed.reports.advice import advice_words
 from testbed.reports.figures_text import effect, in_gbit, p_value, short, spread, with_interval
 from testbed.stats.compare import least_pairs
 
+# Where no difference is shown in one of these, the text says what would decide it.
+ADVISED = (BITS, "cpu_s_per_gb")
 CORE_FIELDS = ("user", "system", "idle", "iowait", "irq", "softirq")
 STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (
     ("TCP rtt/rttvar us", ("tcp.rtt_us", "tcp.rttvar_us")),
@@ -111,13 +114,10 @@ def remarks(data: ReportData) -> list[str]:
     if any(one.verdict == "too few rounds" for one in bitrates):
         needed = least_pairs(len(bitrates))
         lines.append(f"Too few rounds: {len(bitrates)} comparison(s) need at least {needed} pairs each.")
-    for one in bitrates:
-        if one.verdict == "no difference shown" and one.more_pairs:
-            pairs = str(one.more_pairs) if one.more_pairs < 1000 else "over 1000"
-            lines.append(
-                f"{one.a}, {one.b}: {pairs} more pairs would show an effect as small as the target "
-                "(5% without one)."
-            )
+    undecided = [one for one in compared(data) if one.verdict == "no difference shown"]
+    for one in undecided:
+        if one.metric in ADVISED:
+            lines += advice_words(one, title_of(one.metric))
     if len(bitrates) > 1:
         lines.append(f"p is adjusted for {len(bitrates)} comparisons (Holm).")
     lines += data.across_kernels

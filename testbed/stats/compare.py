@@ -20,6 +20,7 @@ from testbed.stats.summary import deviation, t_interval
 
 LEVEL = 0.05
 Verdict = Literal["b higher", "b lower", "no difference shown", "too few rounds"]
+SHOWN: Sequence[Verdict] = ("b higher", "b lower")  # the verdicts that say there is a difference
 Interval = tuple[float, float]
 
 

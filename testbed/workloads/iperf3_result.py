@@ -35,8 +35,12 @@ def _error(result: _Part) -> str | None:
 def _filled(workload: Workload, result: _Part) -> Workload:
     """What arrived counts, summed over streams and directions."""
     received = _received(result)
+    length, omitted, counted = _intervals(result)
     return structs.replace(
         workload,
+        interval_s=length,
+        intervals=counted,
+        omitted_intervals=omitted,
         bits_per_second=sum(part["bits_per_second"] for part in received) if received else None,
         bytes=sum(part["bytes"] for part in received) if received else None,
         retransmits=_total(_sums(result, "sum_sent"), "retransmits"),
@@ -52,6 +56,24 @@ def _arrived(result: _Part) -> dict[str, int]:
     reverse = result.get("start", {}).get("test_start", {}).get("reverse")
     ends = ("client", "server") if reverse else ("server", "client")
     return {end: int(part["bytes"]) for end, part in zip(ends, _received(result), strict=False)}
+
+
+def _intervals(result: _Part) -> tuple[float | None, list[float], list[float]]:
+    """The length of the intervals in seconds, and bits a second in the omitted ones and in the others.
+
+    The figures are the client's own: what it sent, or with -R what it got; both with --bidir. A rest
+    at the end that is no whole interval is left out: it says as much of the clock as of the flow.
+    """
+    intervals = [part for part in result.get("intervals") or [] if "sum" in part]
+    if not intervals:
+        return None, [], []
+    length = max(part["sum"]["seconds"] for part in intervals)
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for part in intervals:
+        if part["sum"]["seconds"] > 0.9 * length:
+            ways = [part[key] for key in ("sum", "sum_bidir_reverse") if key in part]
+            rates[bool(part["sum"].get("omitted"))].append(sum(way["bits_per_second"] for way in ways))
+    return round(length, 3), rates[True], rates[False]
 
 
 def _received(result: _Part) -> list[_Part]:

@@ -57,6 +57,24 @@ def test_both_directions_of_bidir_add_up():
     assert (workload.bits_per_second, workload.bytes, workload.retransmits) == (15.0, 3, 3)
 
 
+def test_intervals_are_those_of_the_measured_seconds_and_a_rest_is_none():
+    def interval(seconds, bits, omitted=False, back=None):
+        both = {} if back is None else {"sum_bidir_reverse": {"bits_per_second": back}}
+        return {"sum": {"seconds": seconds, "bits_per_second": bits, "omitted": omitted}, **both}
+
+    _, workload = iperf3(
+        intervals=[
+            interval(1.0001, 1.0, True),
+            interval(0.9999, 2.0),
+            interval(1.0, 3.0),
+            interval(0.01, 9.0),
+        ]
+    )
+    assert (workload.interval_s, workload.omitted_intervals, workload.intervals) == (1.0, [1.0], [2.0, 3.0])
+    assert iperf3(intervals=[interval(1.0, 2.0, back=3.0)])[1].intervals == [5.0]
+    assert iperf3(end={})[1].interval_s is None
+
+
 def test_each_stream_has_its_own_figures_and_tuple():
     first, second = stream(40001, 9.0, 8.0), stream(40002, 5.0, 4.0, retransmits=7)
     _, workload = iperf3(start={"connected": [first[0], second[0]]}, end={"streams": [first[1], second[1]]})
