@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from testbed.records.round import Cpu, Noise, PacketSizesMeta, Round, checked
 from testbed.records.store import now
 from testbed.running.agreement import Watch, disagreements
 from testbed.workloads import TOOLS
-from testbed.workloads.tool import Hooks, Outcome
+from testbed.workloads.tool import Hooks, Options, Outcome
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,16 @@ def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, ra
     try:
         with open_lab(task.state.topology) as lab:
             fields["settings"] = lab.held()
-            watch = Watch(task.state.workload.nodes, omits=task.state.workload.omit > 0)
-            outcome, evidence = _observe(task, lab, [watch, *collectors], raw)
-            reasons += _fill(fields, outcome, evidence, limits)
-            reasons += _disagreements(task, outcome, watch, fields)
+            found, reasons = observe(
+                lab,
+                task.state.workload,
+                collectors,
+                cpus=task.state.cpus,
+                limits=limits,
+                raw=raw,
+                raw_name=f"{task.number:05d}-{task.state.name}",
+            )
+            fields |= found
     except TestbedError as error:
         reasons.append(str(error))
     return task.record(
@@ -137,21 +143,34 @@ class _Evidence:
             return None
 
 
-def _observe(task: Task, lab: Lab, collectors: Sequence[Collector], raw: Path) -> tuple[Outcome, _Evidence]:
-    evidence = _Evidence(collectors)
+def observe(
+    lab: Lab,
+    workload: Options,
+    collectors: Sequence[Collector],
+    *,
+    cpus: Mapping[str, Collection[int]],
+    limits: RoundLimits,
+    raw: Path,
+    raw_name: str,
+) -> tuple[dict[str, Any], list[str]]:
+    """Run `workload` once in a lab that is up: the fields of its record, and why it does not count."""
+    watch = Watch(workload.nodes, omits=workload.omit > 0)
+    evidence = _Evidence([watch, *collectors])
     evidence.start(lab)
     try:
-        outcome = TOOLS[task.state.workload.tool].run(
+        outcome = TOOLS[workload.tool].run(
             lab,
-            task.state.workload,
-            cpus=task.state.cpus,
+            workload,
+            cpus=cpus,
             hooks=Hooks(measuring=evidence.measuring, over=evidence.over),
             raw=raw,
-            raw_name=f"{task.number:05d}-{task.state.name}",
+            raw_name=raw_name,
         )
     finally:
         evidence.stop()
-    return outcome, evidence
+    fields: dict[str, Any] = {}
+    reasons = _fill(fields, outcome, evidence, limits)
+    return fields, reasons + _disagreements(workload, outcome, watch, fields)
 
 
 def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits: RoundLimits) -> list[str]:
@@ -176,12 +195,11 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
     ]
 
 
-def _disagreements(task: Task, outcome: Outcome, watch: Watch, fields: Mapping[str, Any]) -> list[str]:
+def _disagreements(workload: Options, outcome: Outcome, watch: Watch, fields: Mapping[str, Any]) -> list[str]:
     """Why the tools' figures cannot be true; nothing to say where there are none, or they are doubted."""
     if outcome.reason is not None:
         return []
     traffic = watch.traffic(fields.get("counters") or {}, fields.get("tcp"))
-    workload = task.state.workload
     return disagreements(outcome, traffic, omits=workload.omit > 0, crosses=workload.crosses)
 
 
