@@ -17,7 +17,7 @@ from testbed.experiments.resolve import load_experiment, parse_override
 from testbed.experiments.spec import RoundLimits
 from testbed.lab.lab import Lab
 from testbed.probing import find
-from testbed.records.model import Counters, Cpu, PacketSize, PacketSizesMeta, Tcp, Workload
+from testbed.records.round import Counters, Cpu, PacketSize, PacketSizesMeta, Tcp, Workload
 from testbed.records.store import find_run, results_folder
 from testbed.running.measure import observe
 from testbed.running.runner import Observer, Stop

@@ -25,8 +25,7 @@ def settings(lab: Lab) -> str:
     for end, state in lab.states().items():
         summary = state.summary()
         lines.append(f"{end}: {' '.join(f'{name} {summary[name]}' for name in _LIMITS if name in summary)}")
-    drift = [f"{end}: {one}" for end, found in lab.drift().items() for one in found]
-    return "\n".join([*lines, *drift])
+    return "\n".join([*lines, *lab.drift().lines()])
 
 
 def sizes(flow: FlowRecord) -> str:
