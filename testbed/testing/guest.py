@@ -42,7 +42,9 @@ class Guests:
             guest = self._guest(kernel)
         except TestbedError as error:
             return "skipped", f"kernel {kernel}: {error}"
-        words = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "testbed.testing.plugin"]
+        words = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+        if not item.config.pluginmanager.has_plugin("testbed"):  # named by hand, not by its entry point
+            words += ["-p", "testbed.testing.plugin"]
         result = guest.run([sys.executable, *words, item.nodeid], timeout=TEST_S, cwd=item.config.rootpath)
         output = result.stdout.read_text() + result.stderr.read_text()
         if result.status != 0:
