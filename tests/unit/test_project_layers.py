@@ -32,7 +32,8 @@ LAYERS = (
     ("analysis",),
     ("experiments",),
     ("running", "reports"),
-    ("cli",),
+    ("library",),
+    ("cli", "testing"),
     ("__main__",),
 )
 LEVEL = {room: level for level, layer in enumerate(LAYERS) for room in layer}
