@@ -14,6 +14,7 @@ its exit status, 0 otherwise.
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -58,6 +59,11 @@ class Session:
 
     folder: Path
     commands: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        """As in the checkout: its reference runs are below results/."""
+        for run in sorted((ROOT / "results").glob("reference-*")):
+            shutil.copytree(run, self.folder / "results" / run.name)
 
     def carry_out(self, block: Block) -> None:
         if block.what == "file":
