@@ -24,7 +24,9 @@ demo: set-up-run ## packets by exact size, Nagle against BIG TCP on this kernel 
 	$(BIN)/testbed run nagle $(DEMO)
 
 test: set-up-test ## unit, system and default VM tests (root; without root the unit tests)
-	$(BIN)/pytest -m 'not slow'
+	$(BIN)/pytest tests/unit --cov=testbed --cov-report=
+	@echo "lines of testbed/ that the unit tests run: $$($(BIN)/coverage report --format=total)%"
+	$(BIN)/pytest -m 'not slow' tests/system tests/vm
 
 test-vm: set-up-vm ## every test that boots kernels, the long ones too (root)
 	$(BIN)/pytest tests/vm
@@ -68,6 +70,6 @@ wheel: set-up-test ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove all that set-up and builds made; results stay
-	@rm -rf .venv dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis testbed/evidence/bpf/*.bpf.o && \
+	@rm -rf .venv .coverage dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis testbed/evidence/bpf/*.bpf.o && \
 	find . -name __pycache__ -prune -exec rm -rf {} + || \
 	{ echo "make clean: what root made stays: sudo make clean" >&2; exit 1; }
