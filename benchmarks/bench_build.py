@@ -32,7 +32,7 @@ from pathlib import Path
 
 from testbed.lab import named
 from testbed.lab.lab import open_lab
-from testbed.lab.read_back import read_held
+from testbed.lab.read_back import read_devices
 from testbed.netlink import message
 from testbed.nodes.namespace import NamespaceNode
 from testbed.stats.summary import t_interval
@@ -139,7 +139,7 @@ def timed_lab(name: str, topology: Topology) -> dict[str, float]:
     lab = open_lab(topology)
     built = time.perf_counter()
     for node in lab.nodes.values():
-        read_held(node)
+        read_devices(node)
     read = time.perf_counter()
     lab.close()
     wait_until_gone()

@@ -27,4 +27,4 @@ def test_router_without_tso_and_gro_cuts_them(lab, flow):
 @pytest.mark.capabilities(veth_max_mtu=">= 524280")
 def test_a_jumbogram_needs_a_kernel_whose_veth_takes_it(lab):
     lab.set({"*:veth0": {"mtu": 524280}})
-    assert lab.held()["client:veth0"]["mtu"] == 524280
+    assert lab.read_back()["client:veth0"]["mtu"] == 524280

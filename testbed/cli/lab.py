@@ -91,9 +91,8 @@ def ls(json: Json = False) -> None:
 
 
 def show(lab: LabName, json: Json = False) -> None:
-    """Asked beside held for every device; `drift` marks what was changed behind the testbed's back."""
+    """Requested and actual settings of every device; `drift` marks what was changed behind testbed's back."""
     import json as json_
-    from dataclasses import asdict
 
     from testbed.lab.drift import as_text
     from testbed.lab.named import attached
@@ -102,9 +101,9 @@ def show(lab: LabName, json: Json = False) -> None:
     need_root("show", WITHOUT_ROOT)
     with attached(_name(lab)) as live:
         rows = live.compared()
-        held = live.held()
+        actual = live.read_back()
     if json:
-        record = {"lab": live.name, "settings": [asdict(row) for row in rows], "held": held}
+        record = {"lab": live.name, "settings": [row.record() for row in rows], "held": actual}
         typer.echo(json_.dumps(record, indent=1))
     else:
         typer.echo(as_text(rows))

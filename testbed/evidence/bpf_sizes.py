@@ -43,7 +43,7 @@ class BpfSizes:
 
     def start(self, lab: Lab) -> None:
         # Only a packet that waits in a queue is offered again; without one it is dropped, and counted so.
-        queueing = any(held["qdisc"] != "noqueue" for held in lab.held().values())
+        queueing = any(actual["qdisc"] != "noqueue" for actual in lab.read_back().values())
         self.watch((node.netns for node in lab.nodes.values() if node.netns is not None), queueing=queueing)
 
     def watch(self, namespaces: Iterable[int], *, queueing: bool = True) -> None:

@@ -19,7 +19,7 @@ from testbed.evidence.tcp import TcpState
 
 
 def collectors_for(collect: CollectSpec) -> list[Collector]:
-    """The asked set, ready for a run's rounds. MissingCapability when one cannot work here.
+    """The collectors of `collect`, ready for a run's rounds. MissingCapability when one cannot work here.
 
     The order is that of `start`: packet sizes come first, so that they see all of the flow.
     """
@@ -39,18 +39,18 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
     return collectors
 
 
-def size_source(asked: CollectorName = "auto") -> tuple[SizeSource | None, str | None]:
-    """The source of packet sizes that was asked for, and why it is not the first choice where it is not.
+def size_source(name: CollectorName = "auto") -> tuple[SizeSource | None, str | None]:
+    """The source of packet sizes called `name`, and why it is not the first choice where it is not.
 
-    MissingCapability when the asked one, or any one at all, cannot work here.
+    MissingCapability when that one, or any one at all, cannot work here.
     """
-    if asked == "none":
+    if name == "none":
         return None, None
-    if asked == "af_packet":
+    if name == "af_packet":
         return PacketSocketSizes(), "asked for"
     try:
         return MixedSizes(), None
     except MissingCapability as error:
-        if asked == "bpf":
+        if name == "bpf":
             raise
         return PacketSocketSizes(), str(error)

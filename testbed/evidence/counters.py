@@ -82,24 +82,24 @@ def _compare(
 ) -> None:
     packets = sum(size.packets for size in sizes)
     octets = sum(size.packets * size.size for size in sizes)
-    held = getattr(counted, f"{direction}_packets"), getattr(counted, f"{direction}_bytes")
-    if (packets, octets) == held:
+    totals = getattr(counted, f"{direction}_packets"), getattr(counted, f"{direction}_bytes")
+    if (packets, octets) == totals:
         return
     where = f"{place} {direction}"
-    if (packets, octets - ETHERNET_HEADER * packets) == held:
+    if (packets, octets - ETHERNET_HEADER * packets) == totals:
         verdict.rules[where] = "without Ethernet header"
-    elif merging and direction == "rx" and (headers := _headers_of_segments(sizes, *held)):
+    elif merging and direction == "rx" and (headers := _headers_of_segments(sizes, *totals)):
         verdict.rules[where] = f"merged by GRO, segments with headers of {headers} bytes"
     elif direction == "tx" and any(
-        _dropped(sizes, packets - held[0], octets - pulled * held[0] - held[1], counted)
+        _dropped(sizes, packets - totals[0], octets - pulled * totals[0] - totals[1], counted)
         for pulled in (0, ETHERNET_HEADER)
     ):
-        verdict.rules[where] = f"{packets - held[0]} dropped after they were seen"
-    elif unseen := _unseen(sizes, *held, merging=merging and direction == "rx"):
+        verdict.rules[where] = f"{packets - totals[0]} dropped after they were seen"
+    elif unseen := _unseen(sizes, *totals, merging=merging and direction == "rx"):
         verdict.unseen[where] = unseen
     else:
         verdict.mismatches.append(
-            f"{where}: {packets} packets {octets} bytes seen, {held[0]} packets {held[1]} bytes counted"
+            f"{where}: {packets} packets {octets} bytes seen, {totals[0]} packets {totals[1]} bytes counted"
         )
 
 

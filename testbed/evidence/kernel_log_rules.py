@@ -37,8 +37,8 @@ class Finding:
 @functools.cache
 def rules() -> tuple[Rule, ...]:
     """Every rule, in the order in which they decide."""
-    held = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return tuple(Rule(rule["name"], rule["means"], re.compile(rule["pattern"])) for rule in held)
+    rules = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return tuple(Rule(rule["name"], rule["means"], re.compile(rule["pattern"])) for rule in rules)
 
 
 def judge(line: str) -> Finding | None:

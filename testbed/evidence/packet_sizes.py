@@ -165,7 +165,7 @@ def by_place(lab: Lab) -> dict[Place, LabDevice]:
 
 def _merging(lab: Lab) -> set[str]:
     """The places whose GRO is on."""
-    return {place for place, held in lab.held().items() if held["features"].get("rx-gro")}
+    return {device for device, actual in lab.read_back().items() if actual["features"].get("rx-gro")}
 
 
 def _places(devices: Mapping[Place, LabDevice]) -> list[str]:

@@ -37,8 +37,8 @@ class Perf:
         self._options = ["-a", "-q", *options]
         output_of(["perf", "--version"], "apt-get install linux-perf")
         self._process: Process | None = None
-        self._held = ExitStack()
-        folder = self._held.enter_context(scratch("testbed-perf-"))
+        self._resources = ExitStack()
+        folder = self._resources.enter_context(scratch("testbed-perf-"))
         self._file = folder / "perf.data"
         self._pipes = folder / "command", folder / "answer"
         for pipe in self._pipes:
@@ -58,7 +58,7 @@ class Perf:
         argv += ["-D", "-1", f"--control=fifo:{command},{answer}"]
         self._process = node.start(argv, role="perf", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # Beside others perf takes up to seconds to set its events up; a short flow would be over.
-        if not _asked(command, answer, b"enable\n"):
+        if not _acknowledged(command, answer, b"enable\n"):
             self._process.kill()
             self._process = None
             raise TestbedError(f"perf: does not record after {_BEGIN_S:g} s")
@@ -84,7 +84,7 @@ class Perf:
         if self._process:
             self._process.kill()
             self._process = None
-        self._held.close()
+        self._resources.close()
 
 
 @dataclass
@@ -118,7 +118,7 @@ def _function(line: str) -> str:
     return words[1].split("+0x")[0].strip() if len(words) > 1 else "[unknown]"
 
 
-def _asked(command: Path, answer: Path, line: bytes) -> bool:
+def _acknowledged(command: Path, answer: Path, line: bytes) -> bool:
     """Write `line` to perf's command pipe; whether it answered in time."""
     with open(command, "r+b", buffering=0) as to, open(answer, "r+b", buffering=0) as back:  # noqa: PTH123
         to.write(line)

@@ -65,7 +65,9 @@ class StackCounters:
             return {}
         after, before, now = read(lab), self._softnet, softnet(_text("/proc/net/softnet_stat"))
         return {
-            "netstat": {node: moved(self._before.get(node, {}), held) for node, held in after.items()},
+            "netstat": {
+                node: moved(self._before.get(node, {}), counters) for node, counters in after.items()
+            },
             "softnet": Softnet(
                 processed=now.processed - before.processed,
                 dropped=now.dropped - before.dropped,

@@ -73,7 +73,7 @@ class TcpState:
 
     def _search(self) -> list[tuple[str, TcpSocket]]:
         found = [(node, one) for node, sockets in self._nodes.items() for one in sockets.dump()]
-        self._foremost = max(found, key=lambda held: sent(held[1]), default=None)
+        self._foremost = max(found, key=lambda item: sent(item[1]), default=None)
         return found
 
     def _look_again(self) -> list[tuple[str, TcpSocket]]:

@@ -74,7 +74,7 @@ class Execution:
         self._pumps: dict[End, int] = {}  # the TAP -> the descriptor on which its pump says that it runs
 
     def do(self, operations: Iterable[Operation]) -> None:
-        """Do them all. The first that is refused ends it, with the error for whoever asked for it."""
+        """Carry out all operations, in order; the first that is refused raises the user's error."""
         try:
             for operation in operations:
                 self._do(operation)
@@ -316,8 +316,8 @@ class Execution:
             resolved = self._resolved(end.node, {name: value})
             refusals = channel.send([message.set_link(end.device, resolved)])
             if refusals:
-                held = _link(self._nodes[end.node], end.device)
-                return explain(self._topology, end, {name: value}, refusals[0], None, held)
+                link = _link(self._nodes[end.node], end.device)
+                return explain(self._topology, end, {name: value}, refusals[0], None, link)
         return None
 
 

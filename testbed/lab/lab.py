@@ -19,7 +19,7 @@ from testbed.lab.baseline import Baseline, Baselines, baselines, renewed
 from testbed.lab.drift import Row, compare, node_rows
 from testbed.lab.known_features import check_features
 from testbed.lab.mending import Drift, find_drift, has_carrier, plan_mending
-from testbed.lab.read_back import Held, differences, read_counters, read_held
+from testbed.lab.read_back import ActualDevice, differences, read_counters, read_devices
 from testbed.lab.read_back_node import node_differences
 from testbed.lab.snapshot import Moved, Snapshot
 from testbed.lab.transaction import PASSES, Transaction, setting_error
@@ -97,7 +97,7 @@ class Lab:
         name: str | None = None,
         built: Baselines | None = None,
     ) -> None:
-        """`built`: what the kernel held of each device when the lab was built, where that is known."""
+        """`built`: the actual settings of each device when the lab was built, where they are known."""
         self.name = name
         self.built = dict(built or {})
         self.topology = topology
@@ -114,9 +114,9 @@ class Lab:
 
     def devices(self) -> list[LabDevice]:
         """Every device that the topology declares, in the file's order."""
-        held = {node: read_held(namespace) for node, namespace in self._namespaces.items()}
+        actual = {node: read_devices(namespace) for node, namespace in self._namespaces.items()}
         return [
-            LabDevice(end.node, end.device, placed.kind, held[end.node][end.device].ifindex)
+            LabDevice(end.node, end.device, placed.kind, actual[end.node][end.device].ifindex)
             for end, placed in self.topology.placed().items()
         ]
 
@@ -163,29 +163,29 @@ class Lab:
             for operation in plan(self.topology)
             if isinstance(operation, Pump)
         }
-        held = self._held({end for ends in pumps.values() for end in ends}, every_feature=False)
-        gone = [pump for pump, ends in pumps.items() if not any(held[end].carrier for end in ends)]
+        actual = self._actual({end for ends in pumps.values() for end in ends}, every_feature=False)
+        gone = [pump for pump, ends in pumps.items() if not any(actual[end].carrier for end in ends)]
         self._execution(self.topology, ()).do(gone)
         return bool(gone)
 
-    def held(self) -> dict[str, dict[str, Any]]:
-        """`node:device` -> what the kernel holds, under its own names; without the devices that are gone."""
+    def read_back(self) -> dict[str, dict[str, Any]]:
+        """`node:device` -> its actual settings by the kernel's names; without the devices that are gone."""
         return {str(end): state.summary() for end, state in self._read(self.topology.placed()).items()}
 
-    def states(self) -> dict[End, Held]:
+    def states(self) -> dict[End, ActualDevice]:
         """The same for reckoning with: limits, and every feature with what is fixed."""
-        return self._held(self.topology.placed())
+        return self._actual(self.topology.placed())
 
     def compared(self) -> list[Row]:
-        """Asked beside held, setting by setting, and of the nodes what drifted."""
+        """Requested and actual values, setting by setting, and what drifted in the nodes."""
         placed = self.topology.placed()
-        held = self._read(placed)
-        drift = self.drift(held)
+        actual = self._read(placed)
+        drift = self.drift(actual)
         rows = [
             row
             for end in placed
-            if end in held
-            for row in compare(end, placed[end].config, held[end], drift.devices.get(end, []))
+            if end in actual
+            for row in compare(end, placed[end].config, actual[end], drift.devices.get(end, []))
         ]
         return [*rows, *node_rows(drift)]
 
@@ -218,17 +218,17 @@ class Lab:
             node.close()
 
     def wait_ready(self) -> None:
-        """Return when every device has carrier and no tentative address, and holds what was asked."""
+        """Return when every device has carrier and no tentative address, and the settings requested."""
         placed = self.topology.placed()
         deadline = time.monotonic() + READY_TIMEOUT_S
         waiting = dict(placed)
         while True:
-            held = self._held(waiting, every_feature=False)
+            actual = self._actual(waiting, every_feature=False)
             reasons = {
-                end: _not_ready(state, carrier=has_carrier(placed, end)) for end, state in held.items()
+                end: _not_ready(state, carrier=has_carrier(placed, end)) for end, state in actual.items()
             }
             waiting = {end: placed[end] for end, reason in reasons.items() if reason}
-            self._compare({end: state for end, state in held.items() if end not in waiting})
+            self._compare({end: state for end, state in actual.items() if end not in waiting})
             if not waiting:
                 break
             if time.monotonic() > deadline:
@@ -238,13 +238,13 @@ class Lab:
         self._verify_nodes()
 
     def verify(self, ends: Iterable[End]) -> None:
-        """Read `ends` back. InputError for the first setting that the kernel holds otherwise."""
-        self._compare(self._held(ends, every_feature=False))
+        """Read `ends` back. InputError for the first setting that differs from the requested."""
+        self._compare(self._actual(ends, every_feature=False))
 
-    def drift(self, held: Mapping[End, Held] | None = None) -> Drift:
+    def drift(self, actual: Mapping[End, ActualDevice] | None = None) -> Drift:
         """What somebody changed behind our back, of all that bringing the lab up is responsible for."""
-        held = self._read(self.topology.placed()) if held is None else held
-        return find_drift(self.topology, self._namespaces, held, self.built)
+        actual = self._read(self.topology.placed()) if actual is None else actual
+        return find_drift(self.topology, self._namespaces, actual, self.built)
 
     def mend(self) -> bool:
         """Make good what drifted, and whether anything had. TestbedError for what only a rebuild mends."""
@@ -252,15 +252,15 @@ class Lab:
         mended = self.restart_pumps()
         try:
             for _ in range(PASSES):
-                held = self._read(self.topology.placed())
-                drift = self.drift(held)
+                actual = self._read(self.topology.placed())
+                drift = self.drift(actual)
                 if reason := drift.rebuild():
                     raise TestbedError(f"{reason}, or take it away")
                 if not drift:
                     break
                 mended = True
-                operations = plan_mending(self.topology, drift, held, self.built)
-                self._carry_out(self.topology, Snapshot(held, {}, {}), operations)
+                operations = plan_mending(self.topology, drift, actual, self.built)
+                self._carry_out(self.topology, Snapshot(actual, {}, {}), operations)
             if mended:
                 self.wait_ready()
                 for line in self.drift().lines():
@@ -270,12 +270,12 @@ class Lab:
         return mended
 
     def baselines(self) -> dict[str, Baseline]:
-        """What the kernel holds now, for `built`."""
+        """The actual settings now, for `built`."""
         return baselines(self.states())
 
-    def _compare(self, held: Mapping[End, Held]) -> None:
+    def _compare(self, actual: Mapping[End, ActualDevice]) -> None:
         placed = self.topology.placed()
-        for end, state in held.items():
+        for end, state in actual.items():
             for difference in differences(placed[end].config, state):
                 raise setting_error(self.topology, end, difference)
 
@@ -285,14 +285,14 @@ class Lab:
             for key, difference in node_differences(self._namespaces[name], spec):
                 raise self.topology.at(("nodes", name, *key), f"{name}: {difference}")
 
-    def _held(
+    def _actual(
         self,
         ends: Iterable[End],
         *,
         every_feature: bool = True,
         placed: Mapping[End, Placed] | None = None,
-    ) -> dict[End, Held]:
-        """What the kernel holds for `ends`, and of their features those asked for or all of them."""
+    ) -> dict[End, ActualDevice]:
+        """Read `ends` back: their settings, and the features requested or all of them."""
         wanted = list(ends)
         read = self._read(wanted, every_feature=every_feature, placed=placed)
         for end in wanted:
@@ -306,14 +306,14 @@ class Lab:
         *,
         every_feature: bool = True,
         placed: Mapping[End, Placed] | None = None,
-    ) -> dict[End, Held]:
-        """As `_held`, without the devices that are gone."""
+    ) -> dict[End, ActualDevice]:
+        """As `_actual`, without the devices that are gone."""
         placed = self.topology.placed() if placed is None else placed
         wanted: dict[str, dict[str, Settings]] = {}
         for end in ends:
             wanted.setdefault(end.node, {})[end.device] = placed[end].config
         read = {
-            node: read_held(self._namespaces[node], devices, every_feature=every_feature)
+            node: read_devices(self._namespaces[node], devices, every_feature=every_feature)
             for node, devices in wanted.items()
         }
         return {
@@ -326,8 +326,8 @@ class Lab:
     def _execution(self, topology: Topology, nodes: Iterable[str]) -> Execution:
         execution = Execution(topology, self._namespaces, NamespaceNode.make)
         for node in nodes:
-            held = read_held(self._namespaces[node])
-            execution.know(node, {name: device.ifindex for name, device in held.items()})
+            actual = read_devices(self._namespaces[node])
+            execution.know(node, {name: device.ifindex for name, device in actual.items()})
         return execution
 
     def _snapshot(self, topology: Topology, sysctls: Iterable[tuple[str, str]]) -> Snapshot:
@@ -341,22 +341,22 @@ class Lab:
             node: dict(node_differences(self._namespaces[node], spec))
             for node, spec in topology.nodes.items()
         }
-        return Snapshot(self._held(placed, placed=placed), values, lacking)
+        return Snapshot(self._actual(placed, placed=placed), values, lacking)
 
     def _carry_out(self, topology: Topology, known: Snapshot, operations: Iterable[Operation]) -> None:
         execution = Execution(topology, self._namespaces, NamespaceNode.make)
         indexes: dict[str, dict[str, int]] = {}
-        for end, held in known.devices.items():
-            indexes.setdefault(end.node, {})[end.device] = held.ifindex
+        for end, actual in known.devices.items():
+            indexes.setdefault(end.node, {})[end.device] = actual.ifindex
         for node, devices in indexes.items():
             execution.know(node, devices)
         execution.do(operations)
 
 
-def _not_ready(held: Held, *, carrier: bool) -> str:
-    if carrier and not held.carrier:
+def _not_ready(actual: ActualDevice, *, carrier: bool) -> str:
+    if carrier and not actual.carrier:
         return "no carrier"
-    return "an address is still tentative" if held.tentative else ""
+    return "an address is still tentative" if actual.tentative else ""
 
 
 def settings_of(place: str, given: Settings | Mapping[str, Any]) -> Settings:

@@ -10,7 +10,7 @@ from testbed.devices.links.kind import End
 from testbed.devices.operations import AddAddress, DeleteAddress, Operation, Reference, SetLink, SetUp
 from testbed.devices.settings import Settings
 from testbed.lab.baseline import Baselines, restored, strayed
-from testbed.lab.read_back import Difference, Held, differences, read_held
+from testbed.lab.read_back import ActualDevice, Difference, differences, read_devices
 from testbed.lab.read_back_node import extras, node_differences
 from testbed.lab.snapshot import given
 from testbed.nodes.namespace import NamespaceNode
@@ -58,18 +58,21 @@ class Drift:
 
 
 def find_drift(
-    topology: Topology, nodes: Mapping[str, NamespaceNode], held: Mapping[End, Held], built: Baselines
+    topology: Topology,
+    nodes: Mapping[str, NamespaceNode],
+    actual: Mapping[End, ActualDevice],
+    built: Baselines,
 ) -> Drift:
-    """What differs in `nodes`, and in what of their devices was read as `held`."""
+    """What differs in `nodes`, and in what of their devices was read as `actual`."""
     placed, uppers = topology.placed(), masters(topology)
     devices: dict[End, list[Difference]] = {}
     names: dict[str, set[str]] = {node: set() for node in nodes}
     for end in placed:
         names[end.node].add(end.device)
-    for end, state in held.items():
+    for end, state in actual.items():
         found = device_drift(placed[end].config, state, built, end, carrier=has_carrier(placed, end))
         upper = uppers.get(end)
-        if upper and upper in held and state.master != held[upper].ifindex:
+        if upper and upper in actual and state.master != actual[upper].ifindex:
             found.append(Difference("master", upper.device, "another" if state.master else "none"))
         if found:
             devices[end] = found
@@ -77,13 +80,13 @@ def find_drift(
     extra: dict[str, list[tuple[str, str]]] = {}
     for name, spec in topology.nodes.items():
         missing = dict(node_differences(nodes[name], spec))
-        if not read_held(nodes[name])[LOOPBACK].up:
-            missing[LOOPBACK,] = "asked lo up, the kernel holds it down"
+        if not read_devices(nodes[name])[LOOPBACK].up:
+            missing[LOOPBACK,] = "requested lo up, the kernel holds it down"
         if missing:
             lacking[name] = missing
         if added := sorted(extras(nodes[name], spec, names[name])):
             extra[name] = added
-    return Drift(devices, lacking, extra, tuple(end for end in placed if end not in held))
+    return Drift(devices, lacking, extra, tuple(end for end in placed if end not in actual))
 
 
 def has_carrier(placed: Mapping[End, Placed], end: End) -> bool:
@@ -103,24 +106,24 @@ def masters(topology: Topology) -> dict[End, End]:
 
 
 def device_drift(
-    asked: Settings, held: Held, built: Baselines, end: End, *, carrier: bool
+    requested: Settings, actual: ActualDevice, built: Baselines, end: End, *, carrier: bool
 ) -> list[Difference]:
     """Every difference of one device; `carrier`: its link gets its carrier by itself."""
-    found = differences(asked, held)
-    if not held.up:
+    found = differences(requested, actual)
+    if not actual.up:
         found.append(Difference("up", True, False))
-    elif carrier and not held.carrier:
+    elif carrier and not actual.carrier:
         found.append(Difference("carrier", True, False))
-    if given(held) - {*asked.addresses} and not any(d.setting == "addresses" for d in found):
-        words = " ".join(str(address) for address in held.addresses)
-        found.append(Difference("addresses", " ".join(map(str, asked.addresses)) or "none", words))
+    if given(actual) - {*requested.addresses} and not any(d.setting == "addresses" for d in found):
+        words = " ".join(str(address) for address in actual.addresses)
+        found.append(Difference("addresses", " ".join(map(str, requested.addresses)) or "none", words))
     if str(end) in built:
-        found += strayed(asked, built[str(end)], held)
+        found += strayed(requested, built[str(end)], actual)
     return found
 
 
 def plan_mending(
-    topology: Topology, drift: Drift, held: Mapping[End, Held], built: Baselines
+    topology: Topology, drift: Drift, actual: Mapping[End, ActualDevice], built: Baselines
 ) -> list[Operation]:
     """The operations that make `drift` good, where nothing of it needs a rebuild."""
     placed = topology.placed()
@@ -133,17 +136,17 @@ def plan_mending(
         if end not in drift.devices:
             continue
         config = placed[end].config
-        wrong = {difference.setting.split()[0] for difference in differences(config, held[end])}
+        wrong = {difference.setting.split()[0] for difference in differences(config, actual[end])}
         stated[end] = config.only(wrong - {"addresses", "threaded"})
         threaded[end] = config.only(wrong & {"threaded"})
         if any(difference.setting == "master" for difference in drift.devices[end]):
             before.append(SetLink(*end, {"master": Reference(uppers[end].device)}))
-        before += [DeleteAddress(*end, address) for address in given(held[end]) - {*config.addresses}]
+        before += [DeleteAddress(*end, address) for address in given(actual[end]) - {*config.addresses}]
         if str(end) in built:
-            before += restored(end, config, built[str(end)], held[end])
-        missing = [address for address in config.addresses if address not in held[end].addresses]
+            before += restored(end, config, built[str(end)], actual[end])
+        missing = [address for address in config.addresses if address not in actual[end].addresses]
         after += [AddAddress(*end, address) for address in missing]
-        if not held[end].up:
+        if not actual[end].up:
             after.append(SetUp(*end))
     loopbacks = [SetUp(node, LOOPBACK) for node, lacking in drift.lacking.items() if (LOOPBACK,) in lacking]
     nodes = {node: {*lacking} for node, lacking in drift.lacking.items()}

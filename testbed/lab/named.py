@@ -53,7 +53,7 @@ def bring_up(topology: Topology, name: str, source: str, *, rebuild: bool = Fals
     """Make the lab `name` be `topology`, from nothing or from what is up under that name.
 
     TestbedError when somebody else is changing it, or when it would have to be
-    rebuilt and `rebuild` is not asked for.
+    rebuilt and `rebuild` is not given.
     """
     try:
         check_name(name)
@@ -215,8 +215,8 @@ def _existing(name: str) -> NamedLab:
 
 def _find(name: str, marks: Mapping[str, Mark] | None = None) -> NamedLab | None:
     """The lab, with those of its namespaces that carry its mark, or that a killed `up` left unmounted."""
-    held = _marks() if marks is None else marks
-    nodes = {node: namespace for namespace, (lab, node) in held.items() if lab == name}
+    marked = _marks() if marks is None else marks
+    nodes = {node: namespace for namespace, (lab, node) in marked.items() if lab == name}
     try:
         journal = read_journal(name)
     except TestbedError:

@@ -1,4 +1,4 @@
-"""What the kernel holds for the devices of a node, and how it differs from what was asked."""
+"""Read the devices of a node back, and compare them with the requested settings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from testbed.devices import features as offloads
 from testbed.devices.settings import Settings
 from testbed.netlink import message
 from testbed.netlink.ethtool import Feature
-from testbed.netlink.qdisc import HeldQdisc, decode_root, list_qdiscs
+from testbed.netlink.qdisc import ActualQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
 from testbed.records.round import Counters
 
 
 @dataclass(frozen=True)
-class Held:
+class ActualDevice:
     """A device as the kernel reports it. `values` are its settings and limits by the kernel's names."""
 
     ifindex: int
@@ -33,51 +33,51 @@ class Held:
         """For records: settings, limits, addresses, and the features that this device can change."""
         changeable = {name: state.active for name, state in self.features.items() if not state.fixed}
         addresses = [str(address) for address in self.addresses]
-        held = {**self.values, "up": self.up, "addresses": addresses, "features": changeable}
-        return held | dict(map(_plain, self.tuned.items()))
+        actual = {**self.values, "up": self.up, "addresses": addresses, "features": changeable}
+        return actual | dict(map(_plain, self.tuned.items()))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting that the kernel holds otherwise than asked."""
+    """A setting whose actual value is not the requested one."""
 
     setting: str
-    asked: Any
-    held: Any
+    requested: Any
+    actual: Any
 
     def __str__(self) -> str:
-        if self.held is None:
-            return f"asked {self.setting} {self.asked}, but this kernel has no such setting"
-        return f"asked {self.setting} {_word(self.asked)}, the kernel holds {_word(self.held)}"
+        if self.actual is None:
+            return f"requested {self.setting} {self.requested}, but this kernel has no such setting"
+        return f"requested {self.setting} {_word(self.requested)}, the kernel holds {_word(self.actual)}"
 
 
-def read_held(
-    node: NamespaceNode, asked: Mapping[str, Settings] | None = None, *, every_feature: bool = False
-) -> dict[str, Held]:
+def read_devices(
+    node: NamespaceNode, requested: Mapping[str, Settings] | None = None, *, every_feature: bool = False
+) -> dict[str, ActualDevice]:
     """Every device of `node`, by one dump of the links and one of the addresses.
 
     Features, qdisc options and what is in sysfs are read only for the devices in
-    `asked`, and there only what those settings ask for (every feature, if so
+    `requested`, and there only what those settings ask for (every feature, if so
     wanted): they cost more than all the rest.
     """
     links = [message.Link(data) for data in node.channel.dump(message.list_links())]
     addresses: dict[int, list[message.ActualAddress]] = {}
     for address in map(message.decode_address, node.channel.dump(message.list_addresses())):
         addresses.setdefault(address.ifindex, []).append(address)
-    wanted = asked or {}
+    wanted = requested or {}
     qdiscs = _qdiscs(node) if any(settings.qdisc for settings in wanted.values()) else {}
-    held = {}
+    actual = {}
     for link in links:
         settings = wanted.get(link.name, Settings())
         features = link.name in wanted and (every_feature or bool(settings.features))
-        held[link.name] = _held(
+        actual[link.name] = _actual_device(
             link,
             addresses.get(link.ifindex, []),
             node.features.get(link.name) if features else {},
             _tuned(node, link.name, settings)
             | ({"qdisc": qdiscs.get(link.ifindex)} if settings.qdisc else {}),
         )
-    return held
+    return actual
 
 
 def read_counters(node: NamespaceNode) -> dict[str, Counters]:
@@ -96,21 +96,23 @@ def read_counters(node: NamespaceNode) -> dict[str, Counters]:
     return counters
 
 
-def differences(asked: Settings, held: Held) -> list[Difference]:
-    """Every setting of `asked` that reads back different."""
+def differences(requested: Settings, actual: ActualDevice) -> list[Difference]:
+    """Every setting of `requested` that reads back different."""
     found = [
-        Difference(name, value, held.values.get(name))
-        for name, value in asked.link_values().items()
-        if held.values.get(name) != value
+        Difference(name, value, actual.values.get(name))
+        for name, value in requested.link_values().items()
+        if actual.values.get(name) != value
     ]
-    found += _tuning_differences(asked, held.tuned)
-    for name, on in asked.features.items():
-        wrong = offloads.wrong(name, asked.features, held.features)
+    found += _tuning_differences(requested, actual.tuned)
+    for name, on in requested.features.items():
+        wrong = offloads.wrong(name, requested.features, actual.features)
         if wrong is not None:
             found.append(Difference(f"features {_feature_name(name, wrong)}", on, not on))
-    missing = [str(address) for address in asked.addresses if address not in held.addresses]
+    missing = [str(address) for address in requested.addresses if address not in actual.addresses]
     if missing:
-        found.append(Difference("addresses", " ".join(missing), " ".join(map(str, held.addresses)) or "none"))
+        found.append(
+            Difference("addresses", " ".join(missing), " ".join(map(str, actual.addresses)) or "none")
+        )
     return found
 
 
@@ -122,61 +124,61 @@ def _plain(item: tuple[str, Any]) -> tuple[str, Any]:
     return name, [sorted(queue) for queue in value] if isinstance(value, list) else value
 
 
-def _qdiscs(node: NamespaceNode) -> dict[int, HeldQdisc]:
+def _qdiscs(node: NamespaceNode) -> dict[int, ActualQdisc]:
     roots = map(decode_root, node.channel.dump(list_qdiscs()))
     return {root.ifindex: root for root in roots if root}
 
 
-def _tuned(node: NamespaceNode, device: str, asked: Settings) -> dict[str, Any]:
-    """What sysfs holds of the settings that are asked for."""
-    held: dict[str, Any] = {}
-    if asked.threaded is not None:
-        held["threaded"] = node.sysfs.threaded(device)
-    if asked.rps_cpus is not None:
-        held["rps_cpus"] = node.sysfs.cpus(device, "rx")
-    if asked.xps_cpus is not None:
-        held["xps_cpus"] = node.sysfs.cpus(device, "tx")
-    return held
+def _tuned(node: NamespaceNode, device: str, requested: Settings) -> dict[str, Any]:
+    """The actual values in sysfs of the settings that are requested."""
+    actual: dict[str, Any] = {}
+    if requested.threaded is not None:
+        actual["threaded"] = node.sysfs.threaded(device)
+    if requested.rps_cpus is not None:
+        actual["rps_cpus"] = node.sysfs.cpus(device, "rx")
+    if requested.xps_cpus is not None:
+        actual["xps_cpus"] = node.sysfs.cpus(device, "tx")
+    return actual
 
 
-def _tuning_differences(asked: Settings, held: Mapping[str, Any]) -> list[Difference]:
+def _tuning_differences(requested: Settings, actual: Mapping[str, Any]) -> list[Difference]:
     found = []
-    if asked.threaded is not None and held["threaded"] != asked.threaded:
-        found.append(Difference("threaded", asked.threaded, held["threaded"]))
+    if requested.threaded is not None and actual["threaded"] != requested.threaded:
+        found.append(Difference("threaded", requested.threaded, actual["threaded"]))
     for name in ("rps_cpus", "xps_cpus"):
-        cpus = getattr(asked, name)
-        if cpus is not None and any(queue != set(cpus) for queue in held[name]):
-            words = "; ".join(",".join(map(str, sorted(queue))) or "none" for queue in held[name])
+        cpus = getattr(requested, name)
+        if cpus is not None and any(queue != set(cpus) for queue in actual[name]):
+            words = "; ".join(",".join(map(str, sorted(queue))) or "none" for queue in actual[name])
             found.append(Difference(name, ",".join(map(str, cpus)), words))
-    if asked.qdisc is not None:
-        found += _qdisc_differences(asked.qdisc, held["qdisc"])
+    if requested.qdisc is not None:
+        found += _qdisc_differences(requested.qdisc, actual["qdisc"])
     return found
 
 
-def _qdisc_differences(asked: Any, held: HeldQdisc | None) -> list[Difference]:
+def _qdisc_differences(requested: Any, actual: ActualQdisc | None) -> list[Difference]:
     """Options within one percent: the kernel keeps times and bursts in ticks."""
-    kind = held.kind if held else "none"
-    if held is None or kind != asked.kind:
-        return [Difference("qdisc", asked.kind, kind)]
+    kind = actual.kind if actual else "none"
+    if actual is None or kind != requested.kind:
+        return [Difference("qdisc", requested.kind, kind)]
     return [
-        Difference(f"qdisc {name}", value, held.options.get(name, 0))
-        for name, value in asked.options().items()
-        if abs(held.options.get(name, 0) - value) > value / 100
+        Difference(f"qdisc {name}", value, actual.options.get(name, 0))
+        for name, value in requested.options().items()
+        if abs(actual.options.get(name, 0) - value) > value / 100
     ]
 
 
-def _held(
+def _actual_device(
     link: message.Link,
     addresses: list[message.ActualAddress],
     features: Mapping[str, Feature],
     tuned: Mapping[str, Any],
-) -> Held:
+) -> ActualDevice:
     values: dict[str, int | str | None] = {
         name: link.get_attr(attribute) for name, attribute in message.LINK_U32_REPORTED.items()
     }
     values |= {"mac": link.get_attr("IFLA_ADDRESS", ""), "qdisc": link.get_attr("IFLA_QDISC")}
     operational = link.get_attr("IFLA_OPERSTATE", "UNKNOWN") in {"UNKNOWN", "UP"}
-    return Held(
+    return ActualDevice(
         ifindex=link.ifindex,
         up=link.up,
         carrier=operational and link.get_attr("IFLA_CARRIER", 1) == 1,

@@ -1,4 +1,4 @@
-"""The kernel's no, told to the person who asked: where, what, which limit, and the kernel's own text."""
+"""Turn netlink errors into messages for users: where, what, which limit, and the kernel's own text."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ GSO_MAX_SIZE = 8 * 65535  # include/linux/netdevice.h
 def explain(
     topology: Topology,
     end: End,
-    asked: Mapping[str, Any],
+    requested: Mapping[str, Any],
     refusal: Refusal,
     operation: Operation | None,
-    held: Link | None = None,
+    link: Link | None = None,
 ) -> TestbedError:
-    """The error for a refused operation on `end`; `asked` is the setting at fault where it is known."""
-    for name, value in asked.items():
+    """The error for a refused operation on `end`; `requested` is the setting at fault where it is known."""
+    for name, value in requested.items():
         if isinstance(value, Reference):  # the device that it is to be a port of
             upper = End(end.node, value.device)
             where = topology.where(upper, "ports")
             rule = rule_of_setting(name, refusal.errno)
             return InputError(f"{where}: port {end.device} was refused ({refusal}){rule}")
         where = topology.where(end, name, value)
-        return _setting_error(topology, end, where, name, value, refusal, held)
+        return _setting_error(topology, end, where, name, value, refusal, link)
     where = topology.where(end)
     if isinstance(operation, CreateLink) and refusal.errno == errno.EOPNOTSUPP:
         option = KINDS[operation.kind].kernel_option
@@ -56,10 +56,10 @@ def explain(
 
 
 def _setting_error(
-    topology: Topology, end: End, where: str, name: str, value: Any, refusal: Refusal, held: Link | None
+    topology: Topology, end: End, where: str, name: str, value: Any, refusal: Refusal, link: Link | None
 ) -> TestbedError:
-    largest_mtu = held.get_attr("IFLA_MAX_MTU") if held else None
-    largest_tso = held.get_attr("IFLA_TSO_MAX_SIZE") if held else None
+    largest_mtu = link.get_attr("IFLA_MAX_MTU") if link else None
+    largest_tso = link.get_attr("IFLA_TSO_MAX_SIZE") if link else None
     if name == "mtu" and largest_mtu and value > largest_mtu:
         kind = topology.placed()[end].kind
         return MissingCapability(
@@ -70,7 +70,7 @@ def _setting_error(
         # Up to GSO_MAX_SIZE it is this device on this kernel that says no; above it every one does.
         error = MissingCapability if value <= GSO_MAX_SIZE else InputError
         return error(f"{where}: {name} {value} is above the device's tso_max_size {largest_tso} ({refusal})")
-    smallest_mtu = held.get_attr("IFLA_MIN_MTU") if held else None
+    smallest_mtu = link.get_attr("IFLA_MIN_MTU") if link else None
     if name == "mtu" and smallest_mtu and value < smallest_mtu:
         kind = topology.placed()[end].kind
         return InputError(f"{where}: mtu {value} is below what a {kind} accepts, {smallest_mtu} ({refusal})")

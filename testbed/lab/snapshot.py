@@ -22,7 +22,7 @@ from testbed.devices.operations import (
 )
 from testbed.devices.qdisc import KERNEL_OPTIONS
 from testbed.devices.settings import COUPLED, LINK_SETTINGS
-from testbed.lab.read_back import Held
+from testbed.lab.read_back import ActualDevice
 from testbed.netlink.message import Address
 from testbed.topology.plan import lower_first, plan_nodes
 from testbed.topology.spec import Topology
@@ -37,7 +37,7 @@ class Snapshot:
     kernel holds otherwise -> how.
     """
 
-    devices: Mapping[End, Held]
+    devices: Mapping[End, ActualDevice]
     sysctls: Mapping[tuple[str, str], str]
     lacking: Mapping[str, Mapping[Key, str]]
 
@@ -80,9 +80,9 @@ def moved_features(before: Snapshot, after: Snapshot) -> Iterator[Moved]:
                 yield Moved(end, name, feature.active, now[name].active)
 
 
-def given(held: Held) -> set[Address]:
+def given(actual: ActualDevice) -> set[Address]:
     """The addresses of a device without the link-local ones, which the kernel makes by itself."""
-    return {address for address in held.addresses if not address.is_link_local}
+    return {address for address in actual.addresses if not address.is_link_local}
 
 
 def way_back(topology: Topology, before: Snapshot, now: Snapshot) -> list[Operation]:
@@ -99,7 +99,7 @@ def way_back(topology: Topology, before: Snapshot, now: Snapshot) -> list[Operat
     return operations + plan_nodes(topology, lost)
 
 
-def _device_back(end: End, was: Held, now: Held) -> Iterator[Operation]:
+def _device_back(end: End, was: ActualDevice, now: ActualDevice) -> Iterator[Operation]:
     yield from (DeleteAddress(*end, address) for address in given(now) - given(was))
     different = {name for name in LINK_SETTINGS if was.values.get(name) != now.values.get(name)}
     different |= {ipv4 for general, ipv4 in COUPLED.items() if general in different}
@@ -128,7 +128,7 @@ def _device_back(end: End, was: Held, now: Held) -> Iterator[Operation]:
         yield SetThreaded(*end, True)
 
 
-def _traffic_back(end: End, was: Held, now: Held) -> Iterator[Operation]:
+def _traffic_back(end: End, was: ActualDevice, now: ActualDevice) -> Iterator[Operation]:
     kind, root = str(was.values["qdisc"]), was.tuned.get("qdisc")
     if kind != now.values["qdisc"] or root != now.tuned.get("qdisc"):
         yield DeleteQdisc(*end)

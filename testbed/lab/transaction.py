@@ -16,7 +16,7 @@ from testbed.devices.links.kind import End
 from testbed.devices.operations import AddAddress, DeleteAddress, Operation, SetSysctl
 from testbed.devices.settings import Settings
 from testbed.errors import InputError, MissingCapability, TestbedError
-from testbed.lab.read_back import Difference, Held, differences
+from testbed.lab.read_back import ActualDevice, Difference, differences
 from testbed.lab.snapshot import Moved, Snapshot, moved, moved_features, way_back
 from testbed.topology.plan import plan_change, plan_nodes
 from testbed.topology.spec import Topology
@@ -81,10 +81,10 @@ class Transaction:
         stated = self._before.placed()
         for end, change in self._changes.items():
             if "addresses" in change.model_fields_set:
-                held = first.devices[end].addresses
-                leaving = {*stated[end].config.addresses} & {*held} - {*change.addresses}
-                gone += [DeleteAddress(*end, address) for address in held if address in leaving]
-                new += [AddAddress(*end, address) for address in change.addresses if address not in held]
+                actual = first.devices[end].addresses
+                leaving = {*stated[end].config.addresses} & {*actual} - {*change.addresses}
+                gone += [DeleteAddress(*end, address) for address in actual if address in leaving]
+                new += [AddAddress(*end, address) for address in change.addresses if address not in actual]
         sysctls = [
             SetSysctl(node, name, str(value))
             for node, values in self._sysctls.items()
@@ -103,23 +103,23 @@ class Transaction:
             names = {difference.setting.split()[0] for difference in found} - {"addresses"}
             if names:
                 changes[end] = config.only(names)
-            held = now.devices[end].addresses
-            operations += [AddAddress(*end, address) for address in config.addresses if address not in held]
+            actual = now.devices[end].addresses
+            operations += [AddAddress(*end, address) for address in config.addresses if address not in actual]
         lost = plan_nodes(self._after, self._lost(first, now))
         mending = [*plan_change(self._after, changes), *operations, *lost]
         if mending:
             self._do(self._after, now, mending)
 
     def _disturbed(self, first: Snapshot, now: Snapshot) -> dict[End, list[Difference]]:
-        """What is held otherwise than the topology states, and was not before (that is drift)."""
+        """Settings that differ from the topology now and did not before (those are drift)."""
         before, after = self._before.placed(), self._after.placed()
         found = {}
-        for end, held in now.devices.items():
+        for end, actual in now.devices.items():
             earlier = {d.setting for d in differences(before[end].config, first.devices[end])}
             requested = self._changes.get(end, Settings()).model_fields_set
             found[end] = [
                 difference
-                for difference in differences(after[end].config, held)
+                for difference in differences(after[end].config, actual)
                 if difference.setting not in earlier or difference.setting.split()[0] in requested
             ]
         return {end: wrong for end, wrong in found.items() if wrong}
@@ -151,7 +151,7 @@ class Transaction:
                 )
         return [move for move in moved_features(first, now) if not self._requested_feature(move)]
 
-    def _requested(self, move: Moved, was: Held) -> bool:
+    def _requested(self, move: Moved, was: ActualDevice) -> bool:
         change = self._changes.get(move.end, Settings())
         config = self._after.placed()[move.end].config
         if move.setting == "addresses":
@@ -183,7 +183,7 @@ class Transaction:
 
 
 def setting_error(topology: Topology, end: End, difference: Difference) -> TestbedError:
-    """The error for a setting that the kernel holds otherwise than requested."""
+    """The error for a setting whose actual value is not the requested one."""
     where = topology.where(end, difference.setting.split()[0])
-    error = MissingCapability if difference.held is None else InputError
+    error = MissingCapability if difference.actual is None else InputError
     return error(f"{where}: {difference}")

@@ -118,7 +118,7 @@ def complete(kind: Any, rows: Rows, *users: Any) -> None:
 
 @cache
 def tcmsg() -> Any:
-    """The class of a message about qdiscs. Imported when asked for: that is 37 modules."""
+    """The class of a message about qdiscs. Imported on first use: that is 37 modules."""
     from pyroute2.netlink.rtnl.tcmsg import plugins, tcmsg
 
     complete(plugins["tbf"].options, _TBF)

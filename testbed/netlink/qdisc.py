@@ -30,7 +30,7 @@ _TICK_NS = 64  # PSCHED_TICKS2NS in include/net/pkt_sched.h
 Options = Mapping[str, int]
 
 
-class HeldQdisc(NamedTuple):
+class ActualQdisc(NamedTuple):
     """A root qdisc as the kernel reports it."""
 
     ifindex: int
@@ -63,13 +63,13 @@ def list_qdiscs() -> Request:
     return request(tcmsg()(), RTM_GETQDISC, NLM_F_DUMP)
 
 
-def decode_root(data: bytes) -> HeldQdisc | None:
+def decode_root(data: bytes) -> ActualQdisc | None:
     """A RTM_NEWQDISC, None for one that is not a device's root."""
     message = decoded(tcmsg(), data)
     if message["parent"] != TC_H_ROOT:
         return None
     kind, options = message.get_attr("TCA_KIND"), message.get_attr("TCA_OPTIONS")
-    return HeldQdisc(message["index"], kind, _decoded(kind, options) if options else {})
+    return ActualQdisc(message["index"], kind, _decoded(kind, options) if options else {})
 
 
 def _encoded(kind: str, options: Options) -> dict[str, Any]:
@@ -81,12 +81,12 @@ def _encoded(kind: str, options: Options) -> dict[str, Any]:
     return {"attrs": attributes} if attributes else {}
 
 
-def _decoded(kind: str, held: nla) -> dict[str, int]:
+def _decoded(kind: str, options: nla) -> dict[str, int]:
     if kind == "tbf":
-        return _decoded_tbf(held)
+        return _decoded_tbf(options)
     if kind == "netem":
-        return _decoded_netem(held)
-    values = {name: held.get_attr(attribute) for name, attribute in U32_OPTIONS.get(kind, {}).items()}
+        return _decoded_netem(options)
+    values = {name: options.get_attr(attribute) for name, attribute in U32_OPTIONS.get(kind, {}).items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -100,10 +100,10 @@ def _encoded_tbf(options: Options) -> dict[str, Any]:
     return {"attrs": attributes + _above_32_bits("TCA_TBF_RATE64", rate)}
 
 
-def _decoded_tbf(held: nla) -> dict[str, int]:
+def _decoded_tbf(options: nla) -> dict[str, int]:
     """The kernel reports the burst as a time at that rate, in ticks."""
-    parameters = held.get_attr("TCA_TBF_PARMS")
-    rate = held.get_attr("TCA_TBF_RATE64") or parameters["rate"]
+    parameters = options.get_attr("TCA_TBF_PARMS")
+    rate = options.get_attr("TCA_TBF_RATE64") or parameters["rate"]
     burst = round(parameters["buffer"] * _TICK_NS * rate / 1e9)
     return {"rate": rate, "limit": parameters["limit"], "burst": burst}
 
@@ -120,13 +120,13 @@ def _encoded_netem(options: Options) -> dict[str, Any]:
     return {"limit": options.get("limit", 1000), "loss": options.get("loss", 0), "attrs": attributes}
 
 
-def _decoded_netem(held: nla) -> dict[str, int]:
-    rate = held.get_attr("TCA_NETEM_RATE64") or (held.get_attr("TCA_NETEM_RATE") or {"rate": 0})["rate"]
+def _decoded_netem(options: nla) -> dict[str, int]:
+    rate = options.get_attr("TCA_NETEM_RATE64") or (options.get_attr("TCA_NETEM_RATE") or {"rate": 0})["rate"]
     return {
-        "limit": held["limit"],
-        "loss": held["loss"],
-        "delay": held.get_attr("TCA_NETEM_LATENCY64") or 0,
-        "jitter": held.get_attr("TCA_NETEM_JITTER64") or 0,
+        "limit": options["limit"],
+        "loss": options["loss"],
+        "delay": options.get_attr("TCA_NETEM_LATENCY64") or 0,
+        "jitter": options.get_attr("TCA_NETEM_JITTER64") or 0,
         "rate": rate,
     }
 

@@ -62,7 +62,7 @@ def holding(kind: Kind, name: str, *values: bytes) -> bytes:
 class Answer:
     """A message of the kernel's, read as one of pyroute2's: `answer["index"]`, `answer.get_attr("IFLA_MTU")`.
 
-    An attribute is decoded when it is asked for.
+    An attribute is decoded on first use.
     """
 
     __slots__ = ("_data", "_fields", "_found", "_kind")

@@ -1,4 +1,4 @@
-"""Routes, neighbours and forwarding entries: what the kernel is asked for about them, and how it answers."""
+"""Requests for routes, neighbours and forwarding entries, and their answers decoded."""
 
 from __future__ import annotations
 

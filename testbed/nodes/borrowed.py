@@ -20,7 +20,7 @@ RESTORED = [name for name in LINK_SETTINGS if name in message.LINK_U32]
 
 @dataclass(frozen=True)
 class Borrowed:
-    """A device that was taken, and what it held before."""
+    """A device that was taken, and its settings before."""
 
     name: str
     values: dict[str, int | str]
@@ -96,9 +96,9 @@ def _find(channel: Channel, name: str) -> message.Link:
 
 def _addresses(channel: Channel, ifindex: int) -> Iterator[message.Address]:
     """Its addresses, without the link-local ones that the kernel makes by itself."""
-    for held in map(message.decode_address, channel.dump(message.list_addresses())):
-        if held.ifindex == ifindex and not held.address.is_link_local:
-            yield held.address
+    for address in map(message.decode_address, channel.dump(message.list_addresses())):
+        if address.ifindex == ifindex and not address.address.is_link_local:
+            yield address.address
 
 
 def _of_default_routes(channel: Channel) -> set[int]:

@@ -80,7 +80,7 @@ class _Area:
     def __init__(self) -> None:
         self._lock = Lock()
         self._numbers = count()
-        self._held: set[Path] = set()
+        self._existing: set[Path] = set()
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def make(self) -> Cgroup | None:
@@ -97,15 +97,15 @@ class _Area:
                 path.mkdir()
             except OSError:
                 return None
-            self._held.add(path)
+            self._existing.add(path)
         return Cgroup(path, self)
 
     def remove(self, path: Path) -> None:
         with self._lock:
-            self._held.discard(path)
+            self._existing.discard(path)
             with suppress(OSError):  # a process that cannot die now: the keeper tries again
                 path.rmdir()
-            if not self._held and self._keeper is not None:
+            if not self._existing and self._keeper is not None:
                 assert self._keeper.stdin is not None
                 self._keeper.stdin.close()
                 self._keeper.wait()

@@ -67,7 +67,7 @@ class LocalProcess:
             return _waited_for(self.pid)
 
     def let_go(self) -> None:
-        """Stop watching it: it goes on, and nothing may be asked of this object any more. Idempotent."""
+        """Stop watching the process, which goes on; this object may not be used afterwards. Idempotent."""
         with self._lock:
             if self._ended is None and self._pidfd >= 0:
                 os.close(self._pidfd)
@@ -225,7 +225,7 @@ def _pin(cpus: Collection[int]) -> None:
     try:
         os.sched_setaffinity(0, cpus)
     except (OSError, ValueError):
-        asked = ", ".join(map(str, sorted(cpus))) or "none"
+        numbers = ", ".join(map(str, sorted(cpus))) or "none"
         raise InputError(
-            f"cannot pin to CPU {asked}: this machine has {os.cpu_count()}, numbered from 0"
+            f"cannot pin to CPU {numbers}: this machine has {os.cpu_count()}, numbered from 0"
         ) from None

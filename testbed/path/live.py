@@ -1,4 +1,4 @@
-"""The path prediction for a lab that is up, from what its kernel holds."""
+"""The path prediction for a lab that is up, from its actual settings and routes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End, IPAddress, LinkKind
 from testbed.errors import InputError
 from testbed.lab.lab import Lab
-from testbed.lab.read_back import Held
+from testbed.lab.read_back import ActualDevice
 from testbed.netlink.routing import route_to
 from testbed.nodes.sysctls import read_sysctl
 from testbed.path.predict import LEGACY_MAX_SIZE, Hop, Limits, Traits, predict
@@ -30,7 +30,7 @@ def forecast(lab: Lab, source: str, target: str, version: int, traits: Traits) -
 
 
 def way_through(lab: Lab, source: str, target: str, version: int) -> list[Step]:
-    """The steps from `source` to `target`, by the routes that the kernel holds."""
+    """The steps from `source` to `target`, by the actual routes."""
     names: dict[tuple[str, int | None], str] = {
         (end.node, state.ifindex): end.device for end, state in lab.states().items()
     }
@@ -48,9 +48,9 @@ def limits_of(lab: Lab) -> dict[End, Limits]:
     return {end: _limits(state, KINDS[placed[end].kind]) for end, state in lab.states().items()}
 
 
-def _limits(held: Held, kind: LinkKind) -> Limits:
+def _limits(actual: ActualDevice, kind: LinkKind) -> Limits:
     def number(name: str, otherwise: int) -> int:
-        value = held.values.get(name)
+        value = actual.values.get(name)
         return otherwise if value is None else int(value)
 
     gso, gro = (number(f"{way}_max_size", LEGACY_MAX_SIZE) for way in ("gso", "gro"))
@@ -60,7 +60,7 @@ def _limits(held: Held, kind: LinkKind) -> Limits:
         gso={6: gso, 4: number("gso_ipv4_max_size", min(gso, LEGACY_MAX_SIZE))},
         gro={6: gro, 4: number("gro_ipv4_max_size", min(gro, LEGACY_MAX_SIZE))},
         gso_max_segs=number("gso_max_segs", 65535),
-        features=frozenset(name for name, feature in held.features.items() if feature.active),
+        features=frozenset(name for name, feature in actual.features.items() if feature.active),
         merges=kind.merges,
         pumped=kind.pumped,
     )

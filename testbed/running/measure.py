@@ -61,7 +61,7 @@ def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, ra
     reasons: list[str] = []
     try:
         with open_lab(task.state.topology) as lab:
-            fields["settings"] = lab.held()
+            fields["settings"] = lab.read_back()
             found, reasons = observe(
                 lab,
                 task.state.workload,

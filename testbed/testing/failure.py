@@ -20,7 +20,7 @@ _BECOME = "import sys; from testbed.nodes.enter import become; become(int(sys.ar
 
 
 def settings(lab: Lab) -> str:
-    """The limits of every device, and what is requested where the kernel holds something else."""
+    """The actual limits of every device, and the requested value where it differs."""
     lines = []
     for end, state in lab.states().items():
         summary = state.summary()

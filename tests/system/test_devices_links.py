@@ -1,4 +1,4 @@
-"""Each link kind on the running kernel: made, held as asked, carrying traffic, refused with its reason."""
+"""Each link kind on the running kernel: made and read back, carrying traffic, refused with its reason."""
 
 import pytest
 from reach import reaches
@@ -58,7 +58,7 @@ def test_a_bridge_joins_its_ports_and_takes_their_limit():
 """
     with open_lab(parse_topology(text)) as lab:
         assert both_ways(lab) == [b"packet"] * 4
-        bridge = lab.held()["switch:br0"]
+        bridge = lab.read_back()["switch:br0"]
     assert (bridge["tso_max_size"], bridge["gso_max_size"]) == (524280, 524280)
     assert bridge["mtu"] == 1400, "a bridge's MTU follows its lowest port"
 
@@ -102,8 +102,8 @@ def test_vxlan_with_and_without_a_lower_device_over_both_versions(lower, near, f
 
 def test_vxlan_takes_the_limit_and_mtu_of_its_lower_device_over():
     with open_lab("vxlan") as lab:
-        held = lab.held()["client:vxlan0"]
-    assert (held["tso_max_size"], held["mtu"]) == (524280, 1430)
+        actual = lab.read_back()["client:vxlan0"]
+    assert (actual["tso_max_size"], actual["mtu"]) == (524280, 1430)
 
 
 def test_vxlan_options_are_carried():
@@ -174,7 +174,7 @@ def test_netkit_carries_with_ethernet_addresses_in_mode_l2_alone(mode):
 """
     with open_lab(parse_topology(text)) as lab:
         assert both_ways(lab) == [b"packet"] * 4
-        has_mac = lab.held()["client:nk0"]["mac"] != "00:00:00:00:00:00"
+        has_mac = lab.read_back()["client:nk0"]["mac"] != "00:00:00:00:00:00"
     assert has_mac == (mode == "l2")
 
 
@@ -182,7 +182,7 @@ def test_netkit_carries_with_ethernet_addresses_in_mode_l2_alone(mode):
 def test_macvlan_carries_with_the_limits_of_its_lower_device():
     with open_lab(load_topology("macvlan").with_settings({"*:*": Settings(**BIG)})) as lab:
         assert both_ways(lab) == [b"packet"] * 4
-        assert lab.held()["client:macvlan0"]["gso_max_size"] == 524280
+        assert lab.read_back()["client:macvlan0"]["gso_max_size"] == 524280
 
 
 @pytest.mark.requires("ipvlan")
@@ -195,7 +195,7 @@ def test_ipvlan_carries():
 @pytest.mark.parametrize("mode", ["l3", "l3s"])
 def test_ipvlan_is_made_in_the_modes_that_route(mode):
     with open_lab(pair(f"iv: {{kind: ipvlan, dev: veth0, mode: {mode}, flag: private}}")) as lab:
-        assert lab.held()["client:iv"]["up"]
+        assert lab.read_back()["client:iv"]["up"]
 
 
 @pytest.mark.requires("vlan")
@@ -208,8 +208,8 @@ def test_vlan_carries(protocol):
 @pytest.mark.requires("dummy")
 def test_dummy_is_made_with_its_settings():
     with open_lab(pair("dm: {kind: dummy, mtu: 9000, mac: '02:00:00:00:00:05'}")) as lab:
-        held = lab.held()["client:dm"]
-    assert (held["mtu"], held["mac"]) == (9000, "02:00:00:00:00:05")
+        actual = lab.read_back()["client:dm"]
+    assert (actual["mtu"], actual["mac"]) == (9000, "02:00:00:00:00:05")
 
 
 @pytest.mark.parametrize("kind", sorted(LACKING))

@@ -51,9 +51,9 @@ def test_it_is_moved_in_with_its_settings_and_given_back_as_it_was(machine):
     with open_lab(
         topology("mtu: 1400, gso_max_size: 131072, features: {tso: off}, addresses: [10.8.0.1/24]")
     ) as lab:
-        held = lab.held()["client:nic0"]
-        assert (held["mtu"], held["gso_max_size"]) == (1400, 131072)
-        assert not held["features"]["tx-tcp-segmentation"]
+        actual = lab.read_back()["client:nic0"]
+        assert (actual["mtu"], actual["gso_max_size"]) == (1400, 131072)
+        assert not actual["features"]["tx-tcp-segmentation"]
         assert "nic0" not in ip("link show")
     assert as_it_was()
     assert "gso_max_size 65536" in ip("-details link show nic0")

@@ -51,7 +51,7 @@ def changes_of(changes):
 
 def everything(lab):
     """What the lab holds of its devices, and the routes and neighbours that it states."""
-    return lab.held(), [lab.nodes["client"].call(text_of_routes)] if "client" in lab.nodes else []
+    return lab.read_back(), [lab.nodes["client"].call(text_of_routes)] if "client" in lab.nodes else []
 
 
 def text_of_routes():
@@ -62,8 +62,8 @@ def text_of_routes():
     return sorted("".join(shown).splitlines())
 
 
-def held(lab, end, *names):
-    return tuple(lab.held()[end][name] for name in names)
+def actual(lab, end, *names):
+    return tuple(lab.read_back()[end][name] for name in names)
 
 
 @pytest.mark.parametrize("way", ["gso", "gro"])
@@ -73,7 +73,7 @@ def test_a_general_limit_leaves_the_ipv4_one_as_it_is_stated(way):
         for general in (65000, 30000, 65536, 200000, 65000):
             up.set({"client:veth0": {f"{way}_max_size": general}})
             names = (f"{way}_max_size", f"{way}_ipv4_max_size")
-            assert held(up, "client:veth0", *names) == (general, 60000)
+            assert actual(up, "client:veth0", *names) == (general, 60000)
 
 
 def test_an_ipv4_limit_that_nothing_states_is_what_a_new_device_would_have():
@@ -81,9 +81,9 @@ def test_an_ipv4_limit_that_nothing_states_is_what_a_new_device_would_have():
     with lab() as up:
         for general, ipv4 in ((30000, 30000), (200000, 65536), (65000, 65000), (524280, 65536)):
             up.set({"client:veth0": {"gso_max_size": general, "gro_max_size": general}})
-            assert held(up, "client:veth0", *SIZES) == (general, ipv4) * 2
+            assert actual(up, "client:veth0", *SIZES) == (general, ipv4) * 2
             with lab(gso_max_size=general, gro_max_size=general) as new:
-                assert held(new, "client:veth0", *SIZES) == (general, ipv4) * 2
+                assert actual(new, "client:veth0", *SIZES) == (general, ipv4) * 2
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_ipv4_limit_that_nothing_states_is_what_a_new_device_would_have():
         ),
         (
             {"*:veth0": {"gso_max_size": 30000, "gro_max_size": 30000, "features": {"lro": True}}},
-            "asked features lro (rx-lro) on, the kernel holds off",
+            "requested features lro (rx-lro) on, the kernel holds off",
         ),
         ({"client:veth0": {"mtu": 1000}}, "fd01::1/64"),
         (
@@ -154,9 +154,9 @@ def test_an_mtu_may_come_with_the_addresses_that_it_allows():
     with lab("nodes: {client: {devices: {veth0: {kind: veth, peer: server:veth0, "
              "addresses: [10.1.0.1/24, 'fd01::1/64']}}}, server: {}}") as up:  # fmt: skip
         up.set({"client:veth0": {"mtu": 1000, "addresses": ["10.1.0.1/24"]}})
-        assert held(up, "client:veth0", "mtu", "addresses") == (1000, ["10.1.0.1/24"])
+        assert actual(up, "client:veth0", "mtu", "addresses") == (1000, ["10.1.0.1/24"])
         up.set({"client:veth0": {"mtu": 1500, "addresses": ["10.1.0.1/24", "fd01::1/64"]}})
-        assert {"10.1.0.1/24", "fd01::1/64"} <= {*held(up, "client:veth0", "addresses")[0]}
+        assert {"10.1.0.1/24", "fd01::1/64"} <= {*actual(up, "client:veth0", "addresses")[0]}
 
 
 def test_a_bridge_that_would_follow_its_port_is_an_error_until_it_is_requested():
@@ -168,9 +168,9 @@ def test_a_bridge_that_would_follow_its_port_is_an_error_until_it_is_requested()
             up.set({"switch:port0": {"mtu": 1400}})
         assert everything(up) == before
         up.set({"switch:port0": {"mtu": 1400}, "switch:br0": {"mtu": 1500}})
-        assert held(up, "switch:br0", "mtu") == (1500,)
+        assert actual(up, "switch:br0", "mtu") == (1500,)
         up.set({"*:*": {"mtu": 9000}})
-        assert {up.held()[end]["mtu"] for end in up.held()} == {9000}
+        assert {up.read_back()[end]["mtu"] for end in up.read_back()} == {9000}
 
 
 @pytest.mark.requires("vlan", "macvlan")
@@ -180,7 +180,7 @@ def test_devices_on_top_of_one_whose_mtu_falls_are_not_changed_behind_the_users_
         def set_all(*mtus):
             devices = ("macvlan0", "vlan0", "veth0")
             up.set({f"client:{d}": {"mtu": mtu} for d, mtu in zip(devices, mtus, strict=True)})
-            assert [up.held()[f"client:{d}"]["mtu"] for d in devices] == list(mtus)
+            assert [up.read_back()[f"client:{d}"]["mtu"] for d in devices] == list(mtus)
 
         before = everything(up)
         with pytest.raises(InputError, match=r"client:vlan0: mtu would go from 1500 to 1400"):
@@ -205,7 +205,7 @@ def test_a_stated_feature_that_would_follow_is_an_error():
     text = BRIDGED.replace("kind: bridge,", "kind: bridge, features: {sg: on},")
     with lab(text) as up:
         before = everything(up)
-        with pytest.raises(InputError, match="switch:br0: asked features sg"):
+        with pytest.raises(InputError, match="switch:br0: requested features sg"):
             up.set({"switch:port*": {"features": {"sg": False}}})
         assert everything(up) == before
 
@@ -229,7 +229,7 @@ def test_a_changed_file_is_applied_whole_or_not_at_all(name):
     assert up(65000) == "changed"
     with named.attached(name) as lab:
         before = everything(lab)
-        assert held(lab, "other:veth0", *SIZES[:2]) == (65000, 60000)
+        assert actual(lab, "other:veth0", *SIZES[:2]) == (65000, 60000)
     with pytest.raises(TestbedError, match="mtu 70000"):
         up(30000, mtu=70000)
     with named.attached(name) as lab:
@@ -252,5 +252,5 @@ def test_the_command_tells_what_follows_and_leaves_what_it_refuses(name, capsys,
     assert (status, output, errors.count("\n")) == (2, "", 1)
     assert "switch:br0: mtu would go from 1500 to 1400" in errors
     with named.attached(name) as up:
-        assert held(up, "one:veth0", *SIZES[:2]) == (65536, 65536)
+        assert actual(up, "one:veth0", *SIZES[:2]) == (65536, 65536)
         assert not up.drift()

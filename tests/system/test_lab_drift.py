@@ -140,7 +140,7 @@ def test_a_change_by_hand_is_seen_and_mended(node, words, marked, by_hand, drift
 
 def state(by_hand):
     """What `ip`, `tc` and ethtool show of it, without what changes by itself: states, handles."""
-    asked = {
+    requested = {
         "client": ("ethtool -k veth0", "ethtool -k veth1"),
         "switch": ("ethtool -k port0",),
         "other": ("ethtool -k veth1",),
@@ -149,7 +149,7 @@ def state(by_hand):
     same += ("ip neighbour show nud permanent",)
     return {
         " ".join((node, words, *re.sub(r"qdisc (\w+) [0-9a-f]+:|state \w+", r"\1", line).split()))
-        for node, own in asked.items()
+        for node, own in requested.items()
         for words in (*own, *same)
         for line in by_hand(node, *words.split()).splitlines()
         if "fe80" not in line

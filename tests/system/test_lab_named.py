@@ -66,7 +66,7 @@ def test_the_same_file_again_is_nothing_to_do_even_after_a_live_change(name):
         lab.set({"client:veth0": {"gso_max_size": 70000}})
     assert up(name) == "unchanged"
     with named.attached(name) as lab:
-        assert lab.held()["client:veth0"]["gso_max_size"] == 70000
+        assert lab.read_back()["client:veth0"]["gso_max_size"] == 70000
         assert not lab.drift()
 
 
@@ -75,14 +75,14 @@ def test_a_changed_file_is_applied_live(name):
     changed = PAIR.replace("mtu: 1500", "mtu: 9000, features: {tso: off}").replace("10.1.0.2", "10.7.0.2")
     assert up(name, changed) == "changed"
     with named.attached(name) as lab:
-        held = lab.held()
-    assert held["client:veth0"]["mtu"] == 9000
-    assert held["client:veth0"]["features"]["tx-tcp-segmentation"] is False
-    assert "10.7.0.2/24" in held["server:veth0"]["addresses"]
-    assert "10.1.0.2/24" not in held["server:veth0"]["addresses"]
+        actual = lab.read_back()
+    assert actual["client:veth0"]["mtu"] == 9000
+    assert actual["client:veth0"]["features"]["tx-tcp-segmentation"] is False
+    assert "10.7.0.2/24" in actual["server:veth0"]["addresses"]
+    assert "10.1.0.2/24" not in actual["server:veth0"]["addresses"]
 
 
-def test_another_structure_is_rebuilt_only_when_asked(name):
+def test_another_structure_is_rebuilt_only_when_requested(name):
     up(name)
     other = PAIR.replace("veth0", "veth1")
     with pytest.raises(TestbedError, match="would have to be rebuilt: client:veth0 is gone from the file"):
@@ -99,7 +99,7 @@ def test_drift_is_seen_and_taken_back_by_up(name):
     assert drifted == [("client:veth0", "mtu", 1400)]
     assert up(name) == "changed"
     with named.attached(name) as lab:
-        assert lab.held()["client:veth0"]["mtu"] == 1500
+        assert lab.read_back()["client:veth0"]["mtu"] == 1500
 
 
 def test_down_leaves_what_has_the_name_but_not_the_mark(name):
@@ -166,8 +166,8 @@ def test_a_lock_file_that_nobody_holds_is_no_lock(name):
     path.write_text("1\n")
     assert up(name) == "built"
     assert not path.exists()
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with path.open("w") as actual:
+        fcntl.flock(actual, fcntl.LOCK_EX)
         path.unlink()  # as its last holder does between somebody's open and flock
         named.take_down(name)
 

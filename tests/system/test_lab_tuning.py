@@ -1,4 +1,4 @@
-"""Queues, steering, threaded NAPI, qdiscs, routes and neighbours: asked, held, refused."""
+"""Queues, steering, threaded NAPI, qdiscs, routes and neighbours: requested, read back, refused."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def inside(lab, *argv):
     return output
 
 
-def test_queues_segments_and_queue_length_are_held():
+def test_queues_segments_and_queue_length_are_read_back():
     with lab("num_tx_queues: 4; num_rx_queues: 3; gso_max_segs: 100; txqueuelen: 77") as up:
         shown = json.loads(inside(up, "ip", "-j", "-d", "link", "show", "veth0"))[0]
     assert (shown["num_tx_queues"], shown["num_rx_queues"]) == (4, 3)
@@ -54,26 +54,26 @@ def test_steering_holds_for_every_queue():
     with lab(
         "num_rx_queues: 2\n        num_tx_queues: 2\n        rps_cpus: [0, 1]\n        xps_cpus: [1]"
     ) as up:
-        held = up.held()["client:veth0"]
-        assert (held["rps_cpus"], held["xps_cpus"]) == ([[0, 1], [0, 1]], [[1], [1]])
+        actual = up.read_back()["client:veth0"]
+        assert (actual["rps_cpus"], actual["xps_cpus"]) == ([[0, 1], [0, 1]], [[1], [1]])
         up.set({"client:veth0": {"rps_cpus": []}})
-        assert up.held()["client:veth0"]["rps_cpus"] == [[], []]
+        assert up.read_back()["client:veth0"]["rps_cpus"] == [[], []]
 
 
 def test_threaded_napi_needs_gro():
     with lab("features: {gro: on}; threaded: on") as up:
-        assert up.held()["client:veth0"]["threaded"] is True
+        assert up.read_back()["client:veth0"]["threaded"] is True
     with pytest.raises(InputError, match=r"pair.yaml:\d+: client:veth0: .*threaded on"):
         lab("threaded: on").close()
 
 
-def test_a_token_bucket_is_held_and_holds_traffic_back():
+def test_a_token_bucket_is_read_back_and_holds_traffic_back():
     with lab("qdisc: {kind: tbf, rate: 10gbit, burst: 64kb, limit: 1mb}") as up:
-        held = up.held()["client:veth0"]
-        assert held["qdisc"] == "tbf"
-        assert held["qdisc_options"]["rate"] == 10**10 / 8
-        assert held["qdisc_options"]["limit"] == 1 << 20
-        assert abs(held["qdisc_options"]["burst"] - (64 << 10)) < 200
+        actual = up.read_back()["client:veth0"]
+        assert actual["qdisc"] == "tbf"
+        assert actual["qdisc_options"]["rate"] == 10**10 / 8
+        assert actual["qdisc_options"]["limit"] == 1 << 20
+        assert abs(actual["qdisc_options"]["burst"] - (64 << 10)) < 200
         for rate in (5, 20):
             up.set(
                 {
@@ -82,10 +82,10 @@ def test_a_token_bucket_is_held_and_holds_traffic_back():
                     }
                 }
             )
-            assert up.held()["client:veth0"]["qdisc_options"]["rate"] == rate * 10**9 / 8
+            assert up.read_back()["client:veth0"]["qdisc_options"]["rate"] == rate * 10**9 / 8
         up.set({"client:veth0": {"qdisc": "noqueue"}})
         up.set({"client:veth0": {"qdisc": "noqueue"}})
-        assert up.held()["client:veth0"]["qdisc"] == "noqueue"
+        assert up.read_back()["client:veth0"]["qdisc"] == "noqueue"
 
 
 def test_a_qdisc_that_the_kernel_lacks_is_a_missing_capability():
@@ -116,7 +116,7 @@ def test_a_mistake_in_a_qdisc_is_one_line(qdisc, says):
     assert "\n" not in str(caught.value)
 
 
-def test_route_metrics_and_neighbours_are_held():
+def test_route_metrics_and_neighbours_are_read_back():
     node = (
         "routes: [{to: 10.9.0.0/16, via: 10.1.0.2, metric: 7, mtu: 1400, initcwnd: 20, advmss: 1300}, "
         "{to: default, via: 'fd01::2', mtu: 1300}]\n"

@@ -1,4 +1,4 @@
-"""A veth pair on the running kernel: what is asked is held, what cannot be is one line, nothing remains."""
+"""A veth pair on the running kernel: settings read back, errors of one line, nothing remains."""
 
 import gc
 import os
@@ -70,25 +70,25 @@ def test_both_ends_hold_what_the_file_says():
     sizes = "mtu: 9000, gso_max_size: 200000, gro_max_size: 210000, gso_ipv4_max_size: 128000"
     sizes += ", mac: 02:00:00:00:00:07"
     with open_lab(pair(client="addresses: [fd01::1/64]\n        gso_max_size: 524280", server=sizes)) as lab:
-        held = lab.held()
-    server = held["server:veth0"]
+        actual = lab.read_back()
+    server = actual["server:veth0"]
     assert (server["mtu"], server["gso_max_size"], server["gro_max_size"]) == (9000, 200000, 210000)
     assert (server["gso_ipv4_max_size"], server["mac"]) == (128000, "02:00:00:00:00:07")
-    assert held["client:veth0"]["gso_max_size"] == 524280
+    assert actual["client:veth0"]["gso_max_size"] == 524280
     assert "10.1.0.2/24" in server["addresses"]
-    assert "fd01::1/64" in held["client:veth0"]["addresses"]
+    assert "fd01::1/64" in actual["client:veth0"]["addresses"]
 
 
 def test_ipv4_limit_survives_a_small_general_limit(lab):
     """The kernel resets gso_ipv4_max_size when gso_max_size falls to 65536: order matters."""
     lab.set({"client:veth0": {"gso_ipv4_max_size": 128_000, "gso_max_size": 65_536}})
-    held = lab.held()["client:veth0"]
-    assert (held["gso_ipv4_max_size"], held["gso_max_size"]) == (128_000, 65_536)
+    actual = lab.read_back()["client:veth0"]
+    assert (actual["gso_ipv4_max_size"], actual["gso_max_size"]) == (128_000, 65_536)
 
 
 def test_short_feature_names_turn_off_all_they_stand_for(lab):
     lab.set({"*:veth0": {"features": {"tso": False, "gro": True}}})
-    features = lab.held()["server:veth0"]["features"]
+    features = lab.read_back()["server:veth0"]["features"]
     assert features["rx-gro"]
     segmentation = {name: on for name, on in features.items() if name.startswith("tx-tcp")}
     assert segmentation["tx-tcp-segmentation"] is False
@@ -106,25 +106,25 @@ def test_an_offload_is_what_ethtool_makes_of_it(name, lab):
             lab.set({"server:veth0": {"features": {name: True}}})
     else:
         lab.set({"server:veth0": {"features": {name: on}}})
-    client, server = (lab.held()[f"{node}:veth0"]["features"] for node in ("client", "server"))
+    client, server = (lab.read_back()[f"{node}:veth0"]["features"] for node in ("client", "server"))
     assert client == server
 
 
 def test_a_feature_by_the_kernels_name_is_excepted_from_its_offload_until_that_is_set_again(lab):
     lab.set({"client:veth0": {"features": {"tso": False, "tx-tcp6-segmentation": True}}})
-    features = lab.held()["client:veth0"]["features"]
+    features = lab.read_back()["client:veth0"]["features"]
     assert [name for name, on in features.items() if on and "tcp" in name] == ["tx-tcp6-segmentation"]
     assert not lab.drift()
     lab.set({"client:veth0": {"features": {"tso": False}}})
-    features = lab.held()["client:veth0"]["features"]
+    features = lab.read_back()["client:veth0"]["features"]
     assert [name for name, on in features.items() if on and "tcp" in name] == []
 
 
 def test_addresses_change_live(lab):
     lab.set({"client:veth0": {"addresses": ["10.2.0.1/24"]}})
-    held = lab.held()["client:veth0"]["addresses"]
-    assert "10.2.0.1/24" in held
-    assert "10.1.0.1/24" not in held
+    actual = lab.read_back()["client:veth0"]["addresses"]
+    assert "10.2.0.1/24" in actual
+    assert "10.1.0.1/24" not in actual
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_addresses_change_live(lab):
          "the device's tso_max_size 524280 (kernel: too big gso_max_size)"),
         ("", "gro_max_size: 600000", InputError, "pair.yaml:10: server:veth0: gro_max_size 600000 is above"),
         ("features: {tsoo: on}", "", InputError, "client:veth0: no feature 'tsoo', did you mean 'tso'?"),
-        ("features: {lro: on}", "", InputError, "asked features lro (rx-lro) on, the kernel holds off"),
+        ("features: {lro: on}", "", InputError, "requested features lro (rx-lro) on, the kernel holds off"),
     ],
 )  # fmt: skip
-def test_what_the_kernel_refuses_is_said_where_it_was_asked(client, server, error, says):
+def test_what_the_kernel_refuses_is_said_where_it_was_requested(client, server, error, says):
     with pytest.raises(error) as caught:
         open_lab(pair(client, server))
     assert says in str(caught.value)
@@ -145,7 +145,7 @@ def test_what_the_kernel_refuses_is_said_where_it_was_asked(client, server, erro
 
 
 def test_an_mtu_above_the_kernels_limit_is_a_missing_capability(lab):
-    limit = lab.held()["client:veth0"]["max_mtu"]
+    limit = lab.read_back()["client:veth0"]["max_mtu"]
     with pytest.raises(MissingCapability, match=f"pair.yaml:7: client:veth0: mtu {limit + 1} .* {limit} "):
         open_lab(pair(client=f"mtu: {limit + 1}"))
 
@@ -209,9 +209,9 @@ RING = "nodes:\n" + "".join(
 
 def test_nodes_may_be_joined_in_a_ring():
     with open_lab(parse_topology(RING)) as ring:
-        held = ring.held()
-    assert len(held) == 10
-    assert "10.0.4.2/24" in held["n0:left"]["addresses"]
+        actual = ring.read_back()
+    assert len(actual) == 10
+    assert "10.0.4.2/24" in actual["n0:left"]["addresses"]
 
 
 def test_the_ends_of_a_pair_have_different_indexes_so_that_carrier_is_noticed_at_once(lab):
@@ -226,4 +226,4 @@ def test_evidence_may_read_from_another_thread_while_settings_change(lab):
         for mtu in range(1400, 1420):
             lab.set({"*:veth0": {"mtu": mtu}})
         assert all("client:veth0" in read.result() for read in reading)
-    assert lab.held()["server:veth0"]["mtu"] == 1419
+    assert lab.read_back()["server:veth0"]["mtu"] == 1419

@@ -65,7 +65,7 @@ def test_it_runs_in_the_far_node_on_its_cpus_and_under_its_own_name(lab):
 
 def test_offloads_are_open_on_both_taps(lab):
     for place in ("switch:tap0", "guest:eth0"):
-        features = lab.held()[place]["features"]
+        features = lab.read_back()[place]["features"]
         assert features["tx-tcp-segmentation"] and features["tx-tcp6-segmentation"], place
         assert features["tx-checksum-ip-generic"], place
 
@@ -141,7 +141,7 @@ def test_it_dies_with_a_killed_parent():
 
 def test_a_tap_without_a_far_end_stays_for_whoever_opens_it():
     with open_lab(parse_topology("nodes: {host: {devices: {tap0: {kind: tap, mtu: 1400}}}}")) as lab:
-        assert lab.held()["host:tap0"]["mtu"] == 1400
+        assert lab.read_back()["host:tap0"]["mtu"] == 1400
         assert lab.nodes["host"].processes == []
 
 

@@ -64,7 +64,7 @@ def test_lab_of_a_failed_test_is_kept_by_name_where_asked_for(failing):
     (name,) = re.findall(r"testbed show (\S+); testbed down", done.stdout)
     try:
         with named.attached(name) as lab:
-            assert lab.held()["client:veth0"]["gso_max_size"] == 100000
+            assert lab.read_back()["client:veth0"]["gso_max_size"] == 100000
     finally:
         named.take_down(name)
 

@@ -19,8 +19,8 @@ def options(stated):
 
 
 def through_the_wire(stated):
-    kind, asked = options(stated)
-    return asked, qdisc.decode_root(answer(qdisc.set_root(3, kind, asked)))
+    kind, requested = options(stated)
+    return requested, qdisc.decode_root(answer(qdisc.set_root(3, kind, requested)))
 
 
 def answer(request):
@@ -40,9 +40,9 @@ def answer(request):
     ],
 )
 def test_options_survive_the_wire(stated):
-    asked, held = through_the_wire(stated)
-    assert held.ifindex == 3
-    assert {name: held.options[name] for name in asked} == asked
+    requested, actual = through_the_wire(stated)
+    assert actual.ifindex == 3
+    assert {name: actual.options[name] for name in requested} == requested
 
 
 def test_units_are_those_of_tc():

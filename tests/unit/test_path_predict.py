@@ -65,9 +65,10 @@ def places(found):
 
 def hops(name, target, changes=None, traits=LINUX_6_18, **everywhere):
     found = steps(name, target)
-    held = {step.end: limits(**everywhere) for step in found} | (changes or {})
+    actual = {step.end: limits(**everywhere) for step in found} | (changes or {})
     return {
-        f"{hop.end} {hop.direction}": hop for hop in predict(found, held, ip_address(target).version, traits)
+        f"{hop.end} {hop.direction}": hop
+        for hop in predict(found, actual, ip_address(target).version, traits)
     }
 
 
@@ -297,11 +298,11 @@ def tagged(device, inside, topology=TAGGED):
         ip_address(f"fd0{number}::2"),
         lambda _, address: Way(device, address),
     )
-    held = {
+    actual = {
         step.end: limits(gso=524280, features=OFFLOADS if str(step.end) in inside else TAGS_BESIDE)
         for step in found
     }
-    return {f"{h.end} {h.direction}": h.largest for h in predict(found, held, 6, LINUX_7_3)}
+    return {f"{h.end} {h.direction}": h.largest for h in predict(found, actual, 6, LINUX_7_3)}
 
 
 def test_a_tag_is_beside_the_frame_where_the_device_can_send_it_so():

@@ -1,4 +1,4 @@
-"""The qdiscs that lean kernels lack, on a stock one: asked, held by the kernel, and read back."""
+"""The qdiscs that lean kernels lack, on a stock one: requested, made, and read back."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from testbed.topology.loading import parse_topology
 TEXT = "nodes: {client: {devices: {veth0: {kind: veth, peer: 'server:veth0', qdisc: %s}}}, server: {}}"
 for line in sys.argv[1:]:
     with open_lab(parse_topology(TEXT % line)) as lab:
-        held = lab.held()["client:veth0"]
-        print(json.dumps([held["qdisc"], held["qdisc_options"]]), flush=True)
+        actual = lab.read_back()["client:veth0"]
+        print(json.dumps([actual["qdisc"], actual["qdisc_options"]]), flush=True)
 """
 
 
-def test_netem_fq_and_fq_codel_hold_what_is_asked(guest):
-    asked = {
+def test_netem_fq_and_fq_codel_have_the_requested_values(guest):
+    requested = {
         "{kind: netem, delay: 10ms, jitter: 1ms, loss: 0.5%, rate: 1gbit, limit: 5000}": (
             "netem",
             {"limit": 5000, "loss": 21474836, "delay": 10_000_000, "jitter": 1_000_000, "rate": 125_000_000},
@@ -33,9 +33,9 @@ def test_netem_fq_and_fq_codel_hold_what_is_asked(guest):
             {"limit": 1024, "ecn": 1, "interval": 99_999},
         ),
     }
-    result = guest.run([sys.executable, "-c", SCRIPT, *asked], timeout=120)
+    result = guest.run([sys.executable, "-c", SCRIPT, *requested], timeout=120)
     assert result.status == 0, result.stderr.read_text()
     lines = [json.loads(line) for line in result.stdout.read_text().splitlines()]
-    for (kind, options), (held_kind, held_options) in zip(asked.values(), lines, strict=True):
-        assert held_kind == kind
-        assert {name: held_options[name] for name in options} == options
+    for (kind, options), (actual_kind, actual_options) in zip(requested.values(), lines, strict=True):
+        assert actual_kind == kind
+        assert {name: actual_options[name] for name in options} == options

@@ -14,7 +14,7 @@ MADE = ("veth", "bridge", "tap", "vxlan", "geneve", "netkit", "macvlan", "ipvlan
 
 
 class _Kinds(Mapping[str, "LinkKind"]):
-    """A kind's file, and pydantic with it, is imported when the kind is asked for: a guest that is
+    """A kind's file, and pydantic with it, is imported when the kind is used: a guest that is
     probed, or a report, needs few or none of them, and in an emulated guest importing takes seconds."""
 
     names = (*MADE, "physical")
