@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from pydantic import Field
 
+from testbed.analysis.adjusted import AdjustedData, adjusted_all
 from testbed.analysis.advice import AdviceData, Adviser
 from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.analysis.columns import Gathered, StateRounds, gather, in_pairs
 from testbed.analysis.description import method, state_headers
-from testbed.analysis.evidence import all_rules, differing
+from testbed.analysis.evidence import all_rules
 from testbed.analysis.expectations import ExpectationData, asked_expectations, judged_expectations
 from testbed.analysis.explain import explained
 from testbed.analysis.metric_key import DeviceMetric, MetricKey, Side, packet_size
 from testbed.analysis.metrics import COMPARED, Better, better_of, unit_of
 from testbed.analysis.part import Part
+from testbed.analysis.profiles import ProfileData, profiles
 from testbed.clocks import in_words
 from testbed.records.round import Round, Stack
 from testbed.records.run import SCHEMA, Kernel, Machine, Run, Status
@@ -76,23 +78,12 @@ class ComparisonData(Part):
         description="pairs beyond these that would show an effect of the protocol's target (5% without one)"
     )
     drift: DriftData | None = Field(description="of both states' values over the order of execution")
+    adjusted: AdjustedData | None = Field(
+        None, description="of a metric that tables compare, where a covariate explains much of its variance"
+    )
     advice: AdviceData | None = Field(
         None, description="of a metric that tables compare, where no difference is shown: what would help"
     )
-
-
-class FunctionShare(Part):
-    function: str
-    a: float = Field(description="percent of the busy CPU time in state a")
-    b: float
-
-
-class ProfileData(Part):
-    """The functions whose share of the CPU time differs most between two compared states."""
-
-    a: str
-    b: str
-    functions: list[FunctionShare]
 
 
 class RoundCounts(Part):
@@ -191,7 +182,7 @@ def make_report(
         comparisons=comparisons,
         expectations=judged_expectations(run, states, summaries),
         stacks={name: found for name, held in states.items() if (found := held.evidence.stacks())},
-        profiles=list(_profiles(states, pairs)),
+        profiles=list(profiles(states, pairs)),
         rules=all_rules([held.evidence for held in states.values()]),
         boots=boots_of(run, states),
         across_kernels=[
@@ -308,13 +299,13 @@ def _comparisons(
         values = [in_pairs(series[a], series[b]) for a, b in pairs]
         results = judged_together([compare_pairs(*one) for one in values])
         lines = {name: line(one.rounds, one.values) for name, one in series.items()}
-        for (a, b), result, held in zip(pairs, results, values, strict=True):
+        shown = metric in COMPARED
+        others = adjusted_all(states, pairs, series, results) if shown else [None] * len(pairs)
+        for (a, b), result, held, other in zip(pairs, results, values, others, strict=True):
             if result.pairs:
-                asked_for = metric in COMPARED and result.verdict not in SHOWN
-                advice = adviser.advice(metric, a, b, held) if asked_for else None
-                compared.append(
-                    _comparison(metric, a, b, result, effect, drift([lines[a], lines[b]]), advice)
-                )
+                advice = adviser.advice(metric, a, b, held) if shown and result.verdict not in SHOWN else None
+                found = drift([lines[a], lines[b]])
+                compared.append(_comparison(metric, a, b, result, effect, found, other, advice))
     return compared
 
 
@@ -335,6 +326,7 @@ def _comparison(
     result: Comparison,
     effect: float,
     found: Drift | None,
+    adjusted: AdjustedData | None,
     advice: AdviceData | None,
 ) -> ComparisonData:
     wanted = None if result.spread is None else pairs_to_show(result.spread, effect)
@@ -352,16 +344,9 @@ def _comparison(
         verdict=result.verdict,
         more_pairs=None if wanted is None else max(0, wanted - result.pairs),
         drift=None if found is None else DriftData(change=found.change, p=found.p),
+        adjusted=adjusted,
         advice=advice,
     )
-
-
-def _profiles(states: Mapping[str, StateRounds], asked: Sequence[tuple[str, str]]) -> Iterator[ProfileData]:
-    for a, b in asked:
-        before, after = states[a].evidence.profile(), states[b].evidence.profile()
-        if before and after:
-            found = differing(before, after)
-            yield ProfileData(a=a, b=b, functions=[FunctionShare(**one._asdict()) for one in found])
 
 
 def _counts(held: StateRounds) -> RoundCounts:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from testbed.analysis.adjusted import AdjustedData
 from testbed.analysis.advice import AdviceData, PlanData
 from testbed.analysis.report import ComparisonData
+from testbed.reports.figures_text import p_value, ratio_words
 
 # A plan is worth a word when its interval is this much narrower.
 WORTH = 0.9
+# Above so many pairs nobody measures: the machine has to become quieter.
+MOST_PAIRS = 1000
 
 
 def advice_words(one: ComparisonData, title: str) -> Iterator[str]:
@@ -24,14 +28,28 @@ def advice_words(one: ComparisonData, title: str) -> Iterator[str]:
     plans = []
     if best and best.half_width < WORTH * now.half_width:
         plans.append(f"in the same time {rounds_words(best, now)} would know it to ±{best.half_width:.1%}")
-    if quickest:
+    if quickest is None or quickest.pairs > MOST_PAIRS:
+        plans.append(f"the target is out of reach (over {MOST_PAIRS} pairs) until the machine is quieter")
+    else:
         plans.append(
             f"{rounds_words(quickest, now)} would know it to ±{quickest.half_width:.1%} "
             f"in {time_words(quickest.time_s)}"
         )
-    if plans:
-        words = "; ".join(plans)
-        yield f"{words[0].upper()}{words[1:]}."
+    words = "; ".join(plans)
+    yield f"{words[0].upper()}{words[1:]}."
+
+
+COVARIATES = {"noise.foreign": "the CPU time of other processes", "noise.steal": "steal"}
+
+
+def adjusted_words(one: ComparisonData, adjusted: AdjustedData, title: str) -> str:
+    """The effect between rounds that were disturbed alike, which decides where it is given."""
+    doubt = "" if adjusted.balanced else ", which differs between the states: they may cause it themselves"
+    return (
+        f"{one.a}, {one.b}: {title}: adjusted for {COVARIATES[adjusted.covariate]}{doubt}: "
+        f"{ratio_words(adjusted.effect, adjusted.ci95)}, p {p_value(adjusted.p_holm)}, {adjusted.verdict}. "
+        "It explains much of the variance, so this verdict counts, not the plain one in the table."
+    )
 
 
 def where_it_lies(advice: AdviceData) -> str:

@@ -9,7 +9,7 @@ from textwrap import shorten
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import BITS, COMPARED, METRICS, NAMED
 from testbed.analysis.report import ComparisonData, MetricSummary, ReportData, Summaries, main_sizes
-from testbed.reports.advice import advice_words
+from testbed.reports.advice import adjusted_words, advice_words
 from testbed.reports.figures_text import effect, in_gbit, p_value, short, spread, with_interval
 from testbed.stats.compare import least_pairs
 
@@ -114,6 +114,9 @@ def remarks(data: ReportData) -> list[str]:
     if any(one.verdict == "too few rounds" for one in bitrates):
         needed = least_pairs(len(bitrates))
         lines.append(f"Too few rounds: {len(bitrates)} comparison(s) need at least {needed} pairs each.")
+    for one in compared(data):
+        if one.adjusted and one.metric in ADVISED:
+            lines.append(adjusted_words(one, one.adjusted, title_of(one.metric)))
     undecided = [one for one in compared(data) if one.verdict == "no difference shown"]
     for one in undecided:
         if one.metric in ADVISED:

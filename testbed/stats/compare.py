@@ -63,7 +63,7 @@ def compare_pairs(a: Sequence[float], b: Sequence[float]) -> Comparison:
     centre = fmean(differences)
     spread = deviation(differences, centre) if ratios and len(a) > 1 else None
     interval = None if spread is None else _exp(t_interval(n=len(a), mean=centre, sd=spread))
-    return _judged(
+    return judged(
         Comparison(
             effect=math.exp(centre) if ratios else None,
             ci95=interval,
@@ -113,7 +113,7 @@ def compare_unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison:
     ratios = _all_positive(a, b)
     x, y = ([math.log(v) if ratios else v for v in side] for side in (a, b))
     centre = fmean(y) - fmean(x)
-    return _judged(
+    return judged(
         Comparison(
             effect=math.exp(centre) if ratios else None,
             ci95=_exp(_welch_interval(x, y)) if ratios and min(len(a), len(b)) > 1 else None,
@@ -142,7 +142,7 @@ def least_pairs(family: int = 1) -> int:
     return pairs
 
 
-def _judged(comparison: Comparison, centre: float) -> Comparison:
+def judged(comparison: Comparison, centre: float) -> Comparison:
     """With its verdict when it is the only comparison."""
     p, interval = comparison.deciding_p, comparison.ci95
     excludes_one = interval is None or not interval[0] <= 1 <= interval[1]

@@ -5,7 +5,7 @@ import random
 from made_rounds import made_round, made_run, made_state
 
 from testbed.analysis.report import report_data
-from testbed.records.round import Workload
+from testbed.records.round import Noise, Workload
 from testbed.reports.tables import remarks
 
 
@@ -69,3 +69,18 @@ def test_without_intervals_the_length_of_the_rounds_stays():
     advice = bitrate_of(report_data(made_run({n: made_state() for n in "ab"}), rounds)).advice
     assert advice.within is None
     assert advice.for_target.measured_s == 3
+
+
+def test_an_effect_that_other_processes_hid_is_told_beside_the_plain_one():
+    rng = random.Random(3)
+    rounds = []
+    for number in range(32):
+        foreign = rng.uniform(0, 80)
+        bits = 1e9 * (1 - foreign / 200) * rng.gauss(1, 0.01) * (1.04 if number % 2 else 1)
+        noise = Noise(foreign=foreign, steal=0.0)
+        rounds.append(made_round(number, "ab"[number % 2], number // 2, bits, noise=noise))
+    data = report_data(made_run({name: made_state() for name in "ab"}), rounds)
+    one = bitrate_of(data)
+    assert (one.verdict, one.adjusted.verdict) == ("no difference shown", "b higher")
+    assert one.adjusted.ci95[0] < 1.04 < one.adjusted.ci95[1]
+    assert remarks(data)[0].startswith("a, b: bitrate: adjusted for the CPU time of other processes: +")

@@ -1,0 +1,34 @@
+"""Which functions differ most in CPU time between compared states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import Field
+
+from testbed.analysis.columns import StateRounds
+from testbed.analysis.evidence import differing
+from testbed.analysis.part import Part
+
+
+class FunctionShare(Part):
+    function: str
+    a: float = Field(description="percent of the busy CPU time in state a")
+    b: float
+
+
+class ProfileData(Part):
+    """The functions whose share of the CPU time differs most between two compared states."""
+
+    a: str
+    b: str
+    functions: list[FunctionShare]
+
+
+def profiles(states: Mapping[str, StateRounds], asked: Sequence[tuple[str, str]]) -> Iterator[ProfileData]:
+    """Of each compared pair where both states have a profile."""
+    for a, b in asked:
+        before, after = states[a].evidence.profile(), states[b].evidence.profile()
+        if before and after:
+            found = differing(before, after)
+            yield ProfileData(a=a, b=b, functions=[FunctionShare(**one._asdict()) for one in found])
