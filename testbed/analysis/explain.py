@@ -101,9 +101,9 @@ def explained(
     return found
 
 
-def _carries(record: Round, place: str, flow: Flow) -> bool:
+def _carries(record: Round, reference: str, flow: Flow) -> bool:
     """Whether the device has an address of the flow: no tunnel is around its packets there."""
-    addresses = record.settings.get(place, {}).get("addresses", [])
+    addresses = record.settings.get(reference, {}).get("addresses", [])
     return bool({str(one).partition("/")[0] for one in addresses} & flow.addresses)
 
 
@@ -185,7 +185,7 @@ def _largest(size: int, flow: Flow) -> str:
 
 def _sending_device(record: Round, node: str, source: str) -> Mapping[str, Any]:
     """What the device that the flow leaves from held: the one with its address, or the node's only one."""
-    own = {place: held for place, held in record.settings.items() if place.startswith(f"{node}:")}
+    own = {reference: held for reference, held in record.settings.items() if reference.startswith(f"{node}:")}
     for held in own.values():
         if source in {str(address).partition("/")[0] for address in held.get("addresses", [])}:
             return held

@@ -24,10 +24,10 @@ class DeviceMetric(NamedTuple):
     what: str | int
 
     def __str__(self) -> str:
-        return " ".join(str(word) for word in (self.place, self.direction, self.what) if word is not None)
+        return " ".join(str(word) for word in (self.reference, self.direction, self.what) if word is not None)
 
     @property
-    def place(self) -> str:
+    def reference(self) -> str:
         """`NODE:DEVICE`."""
         return f"{self.node}:{self.device}"
 
@@ -70,8 +70,8 @@ def key_of(text: object) -> str | DeviceMetric:
     """The key that a report's text stands for."""
     if isinstance(text, DeviceMetric):
         return text
-    place, *words = str(text).split(" ")
-    node, colon, device = place.partition(":")
+    reference, *words = str(text).split(" ")
+    node, colon, device = reference.partition(":")
     if not colon or not words:
         return str(text)
     direction = next((one for one in DIRECTIONS if one == words[0]), None)

@@ -196,7 +196,7 @@ METRICS: tuple[Metric[Round], ...] = (
     Metric("tcp.snd_wnd", "bytes", recorded("tcp", "snd_wnd")),
     Metric("tcp.pmtu", "bytes", recorded("tcp", "pmtu")),
     Metric("kernel_log", "lines", lambda record: len(record.kernel_log), better="lower"),
-    # Beside the seconds that count: set-up, the omitted seconds, taking down.
+    # Beside the seconds that count: set-up, the warm-up seconds, taking down.
     Metric("overhead_s", "s", lambda record: record.wall_s - record.measured_s, better="lower"),
 )
 FAMILIES = (
@@ -234,8 +234,8 @@ def figures_of(record: Round, sides: Mapping[Side, SideSizes]) -> Iterator[tuple
         for member, value in family.read(record).items():
             if (name := f"{family.name}.{member}") not in NAMED:
                 yield name, value
-    for place, counters in record.counters.items():
-        node, _, device = place.partition(":")
+    for reference, counters in record.counters.items():
+        node, _, device = reference.partition(":")
         for counter in COUNTER_METRICS:
             if (value := counter.read(counters)) is not None:
                 yield DeviceMetric(node, device, None, counter.name), value
@@ -270,7 +270,7 @@ def better_of(key: str | DeviceMetric) -> Better | None:
 def sides_of(record: Round) -> dict[Side, SideSizes]:
     """What each side saw in the measured seconds; rows without any packet there are left out.
 
-    A collector that saw no omitted seconds end leaves `measured_packets` at 0
+    A collector that saw no end of the warm-up leaves `measured_packets` at 0
     everywhere: then all packets count.
     """
     omitted = any(row.measured_packets for row in record.packet_sizes)

@@ -155,10 +155,10 @@ def _copier() -> Callable[[Path], None]:
     """A function that copies to stdout and stderr what the command has written since the last call."""
     copied = {"stdout": 0, "stderr": 0}
 
-    def copy(place: Path) -> None:
+    def copy(folder: Path) -> None:
         for name, stream in (("stdout", sys.stdout.buffer), ("stderr", sys.stderr.buffer)):
-            if (place / name).exists():
-                with (place / name).open("rb") as file:
+            if (folder / name).exists():
+                with (folder / name).open("rb") as file:
                     file.seek(copied[name])
                     new = file.read()
                 stream.write(new)
@@ -177,7 +177,7 @@ def _shell(vm: Vm, argv: Sequence[str]) -> Result:
     with _raw_terminal():
         joined.start()
         try:
-            return vm.shell(["sh", "-c", sized, "sh", *argv], lambda place: None)
+            return vm.shell(["sh", "-c", sized, "sh", *argv], lambda folder: None)
         finally:
             ended.set()
             joined.join(1)

@@ -86,7 +86,7 @@ def sizes(
 def _histogram(view: View) -> str:
     from testbed.evidence.live import bar
 
-    title = f"{view.place} {view.direction}: {view.packets} packets, {view.octets} bytes"
+    title = f"{view.reference} {view.direction}: {view.packets} packets, {view.octets} bytes"
     rows = [
         f"  {size.size:>8} {size.packets:>10}  {_gso(size.gso_size, size.gso_segs, size.nr_frags):<26}"
         f" {size.packets * size.size / view.octets:7.2%} {bar(size.packets * size.size / view.octets)}"
@@ -157,7 +157,7 @@ def _source(asked: str) -> SizeSource:
 
 
 def _as_json(size: PacketSize) -> dict[str, Any]:
-    """A live row has no omitted seconds."""
+    """A live row has no warm-up seconds."""
     from msgspec import to_builtins
 
     return {name: value for name, value in to_builtins(size).items() if name != "measured_packets"}

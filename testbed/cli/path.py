@@ -117,8 +117,8 @@ def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
     from testbed.topology.assignment import parse_assignment
 
     for change in changes:
-        place, settings = parse_assignment(change, f"--set {change}")
-        topology = topology.with_settings({place: settings_of(f"--set {change}", settings)})
+        reference, settings = parse_assignment(change, f"--set {change}")
+        topology = topology.with_settings({reference: settings_of(f"--set {change}", settings)})
     return topology
 
 

@@ -38,7 +38,7 @@ def run(
     experiment: Annotated[str, typer.Argument(help="A shipped name (`nagle`) or a file.")] = "",
     rounds: Annotated[int | None, typer.Option(min=1, help="Valid rounds a state.")] = None,
     duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The part of a round that counts: 10s.")
+        str | None, typer.Option(metavar="TIME", help="Measured part of a round: 10s.")
     ] = None,
     omit: Annotated[
         str | None, typer.Option(metavar="TIME", help="The warm-up before it, excluded: 1s.")
@@ -56,7 +56,7 @@ def run(
         list[str] | None, typer.Option(help="Boot this kernel of `kernel list`; repeat to compare several.")
     ] = None,
     boots: Annotated[int, typer.Option(min=1, help="Boots of each kernel, in the order A B B A.")] = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the order of rounds.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed for the order of rounds.")] = None,
     assign: Annotated[
         list[str] | None,
         typer.Option("--set", help="NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE; repeat for more."),
@@ -180,9 +180,9 @@ def stop_on_signals() -> Iterator[Stop]:
     stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.asked:
+        if stop.requested:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.requested = True
         typer.echo("testbed: ending after this round; once more ends at once", err=True)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -61,7 +61,7 @@ class DeviceOperation(Operation):
     device: str
 
     @property
-    def place(self) -> str:
+    def reference(self) -> str:
         return f"{self.node}:{self.device}"
 
 
@@ -117,7 +117,7 @@ class Pump(DeviceOperation):
     far_device: str
 
     def __str__(self) -> str:
-        return f"{self.far_node}: pump {self.place} {self.far_node}:{self.far_device}"
+        return f"{self.far_node}: pump {self.reference} {self.far_node}:{self.far_device}"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Collector(Protocol):
         ...
 
     def measuring(self) -> None:
-        """The omitted seconds are over, what follows counts. Called from another thread than start."""
+        """The warm-up seconds are over, what follows counts. Called from another thread than start."""
         ...
 
     def stop(self) -> Mapping[str, Any]:
@@ -42,5 +42,5 @@ class EndsWithTest(Protocol):
     """A collector whose figures are of time: it must not go on after the test, while its processes end."""
 
     def over(self) -> None:
-        """What follows does not count. Called after `measuring`, never or several times; the last counts."""
+        """The measured part has ended. Called after `measuring`, never or several times; the last counts."""
         ...

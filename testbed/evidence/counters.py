@@ -48,13 +48,13 @@ class Verdict:
 def difference(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Counters]:
     """What each device counted between the two; a device that was not there before counted from 0."""
     return {
-        place: Counters(
+        reference: Counters(
             **{
-                name: getattr(now, name) - getattr(before.get(place, Counters()), name)
+                name: getattr(now, name) - getattr(before.get(reference, Counters()), name)
                 for name in Counters.__struct_fields__
             }
         )
-        for place, now in after.items()
+        for reference, now in after.items()
     }
 
 
@@ -66,15 +66,22 @@ def compare(
     for size in sizes:
         seen.setdefault((f"{size.node}:{size.device}", size.direction), []).append(size)
     verdict = Verdict()
-    for place, counted in counters.items():
+    for reference, counted in counters.items():
         for direction in ("rx", "tx"):
-            _compare(seen.get((place, direction), []), place, direction, counted, place in merging, verdict)
+            _compare(
+                seen.get((reference, direction), []),
+                reference,
+                direction,
+                counted,
+                reference in merging,
+                verdict,
+            )
     return verdict
 
 
 def _compare(
     sizes: Sequence[PacketSize],
-    place: str,
+    reference: str,
     direction: str,
     counted: Counters,
     merging: bool,
@@ -85,7 +92,7 @@ def _compare(
     totals = getattr(counted, f"{direction}_packets"), getattr(counted, f"{direction}_bytes")
     if (packets, octets) == totals:
         return
-    where = f"{place} {direction}"
+    where = f"{reference} {direction}"
     if (packets, octets - ETHERNET_HEADER * packets) == totals:
         verdict.rules[where] = "without Ethernet header"
     elif merging and direction == "rx" and (headers := _headers_of_segments(sizes, *totals)):

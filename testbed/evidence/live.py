@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.evidence.counters import difference
-from testbed.evidence.packet_sizes import by_place, records
+from testbed.evidence.packet_sizes import by_device_key, records
 from testbed.evidence.sizes import SizeSource
 from testbed.lab.lab import Lab
 from testbed.records.round import PacketSize
@@ -19,7 +19,7 @@ _BAR = 24
 class View:
     """One device and direction over `seconds`. `drops` and `errors` are the device's, of both directions."""
 
-    place: str
+    reference: str
     direction: str
     seconds: float
     sizes: list[PacketSize]
@@ -41,7 +41,7 @@ class View:
 
 def looks(lab: Lab, source: SizeSource, interval: float) -> Iterator[list[View]]:
     """The lab's devices, rx and tx of each, every `interval` seconds. Stop the source when done."""
-    devices = by_place(lab)
+    devices = by_device_key(lab)
     source.start(lab)
     counters, sizes, at = lab.counters(), source.read(), time.monotonic()
     while True:
@@ -51,12 +51,12 @@ def looks(lab: Lab, source: SizeSource, interval: float) -> Iterator[list[View]]
         moved = difference(counters, new_counters)
         yield [
             View(
-                device.place,
+                device.reference,
                 direction,
                 now - at,
                 [s for s in seen if (s.node, s.device, s.direction) == (device.node, device.name, direction)],
-                moved[device.place].drops,
-                moved[device.place].errors,
+                moved[device.reference].drops,
+                moved[device.reference].errors,
             )
             for device in devices.values()
             for direction in ("rx", "tx")
@@ -85,7 +85,7 @@ def table(views: Sequence[View], most: int = 5) -> list[list[str]]:
     for view in views:
         lost = view.drops + view.errors
         head = [
-            view.place,
+            view.reference,
             view.direction,
             f"{8e-9 * view.octets / view.seconds:.3f}",
             f"{view.packets / view.seconds:.0f}",

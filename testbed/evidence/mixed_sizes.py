@@ -47,7 +47,7 @@ class MixedSizes:
         return self._bpf.lost() + self._socket.lost()
 
     def rules(self) -> Mapping[str, str]:
-        return {f"{device.place} rx": "seen by af_packet" for device in self._unseen}
+        return {f"{device.reference} rx": "seen by af_packet" for device in self._unseen}
 
     def stop(self) -> None:
         self._socket.stop()

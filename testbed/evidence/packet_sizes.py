@@ -14,7 +14,7 @@ from testbed.records.round import Counters, PacketSize, PacketSizesMeta
 from testbed.topology.names import fits
 
 _ATTEMPTS = 50
-Place = tuple[int, int]  # namespace inode, ifindex
+DeviceKey = tuple[int, int]  # namespace inode, ifindex
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Snapshot:
 @dataclass
 class _Round:
     lab: Lab
-    devices: dict[Place, LabDevice]
+    devices: dict[DeviceKey, LabDevice]
     before: Snapshot
     at_measuring: Sizes = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class PacketSizes:
         if self._source:
             self._source.start(lab)
         before = settled(lab, self._source)
-        self._round = _Round(lab, by_place(lab), before)
+        self._round = _Round(lab, by_device_key(lab), before)
 
     def measuring(self) -> None:
         if self._round and self._source:
@@ -79,7 +79,7 @@ class PacketSizes:
             return {"counters": counters}
         seen = records(this.devices, this.before.sizes, this.at_measuring, after.sizes)
         lost = self._source.lost()
-        checked = {place: counters[place] for place in _places(this.devices) if place in counters}
+        checked = {device: counters[device] for device in _references(this.devices) if device in counters}
         verdict = compare(seen, checked)
         if verdict.mismatches or verdict.unseen:
             verdict = compare(seen, checked, merging=_merging(this.lab))
@@ -121,7 +121,7 @@ def settled(lab: Lab, source: SizeSource | None) -> Snapshot:
 
 
 def records(
-    devices: Mapping[Place, LabDevice], before: Sizes, at_measuring: Sizes, after: Sizes
+    devices: Mapping[DeviceKey, LabDevice], before: Sizes, at_measuring: Sizes, after: Sizes
 ) -> list[PacketSize]:
     """The round's packets, largest first in each device and direction; devices outside the lab left out."""
     found = []
@@ -153,7 +153,7 @@ def _read(lab: Lab, source: SizeSource | None) -> Snapshot:
     return Snapshot(lab.counters(), sizes)
 
 
-def by_place(lab: Lab) -> dict[Place, LabDevice]:
+def by_device_key(lab: Lab) -> dict[DeviceKey, LabDevice]:
     """The lab's devices on this kernel, by what the kernel knows them by."""
     found = {}
     for device in lab.devices():
@@ -168,5 +168,5 @@ def _merging(lab: Lab) -> set[str]:
     return {device for device, actual in lab.read_back().items() if actual["features"].get("rx-gro")}
 
 
-def _places(devices: Mapping[Place, LabDevice]) -> list[str]:
-    return [device.place for device in devices.values()]
+def _references(devices: Mapping[DeviceKey, LabDevice]) -> list[str]:
+    return [device.reference for device in devices.values()]

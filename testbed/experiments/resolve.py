@@ -199,7 +199,7 @@ def _check_expectations(
         for one in parse([entry], list(experiment.variations())):
             if isinstance(one.key, str) or one.state not in states:
                 continue
-            place = one.key.place
+            place = one.key.reference
             known = [str(end) for end in states[one.state].topology.placed()]
             if place not in known:
                 hint = did_you_mean(place, known) or f"; there are {', '.join(known)}"

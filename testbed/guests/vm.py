@@ -186,59 +186,59 @@ class Vm:
         watch: Watch | None,
     ) -> Result:
         _, agent = self._held()
-        place = self._prepare(argv, env, cwd)
+        folder = self._prepare(argv, env, cwd)
         before, logged, started = self.taint, len(self._log("console.log")), time.monotonic()
-        agent.start(verb, place.name)
-        outcome, status, reason = self._until_ended(agent, place, started + timeout * self.slowdown, watch)
+        agent.start(verb, folder.name)
+        outcome, status, reason = self._until_ended(agent, folder, started + timeout * self.slowdown, watch)
         if outcome is Outcome.TIMEOUT and reason is None:
             reason = command.why_over(timeout, self.slowdown)
         result = Result(
             outcome,
             status,
             time.monotonic() - started,
-            place / "stdout",
-            place / "stderr",
+            folder / "stdout",
+            folder / "stderr",
             reason=reason,
             kernel_log=console.notable(self._log("console.log")[logged:]),
             taint_before=before,
             taint_after=self.taint if self.alive else None,
         )
-        (place / "result.json").write_text(json.dumps(result.record(), indent=1) + "\n")
+        (folder / "result.json").write_text(json.dumps(result.record(), indent=1) + "\n")
         return result
 
     def _prepare(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None) -> Path:
         """Write down a command for the agent, in a folder of its own."""
         self._commands += 1
-        place = self.folder / f"{self._commands:04}"
-        place.mkdir()
+        folder = self.folder / f"{self._commands:04}"
+        folder.mkdir()
         text = command.script(self.kernel, self.folder, argv, slowdown=self.slowdown, env=env, cwd=cwd)
-        (place / "run").write_text(text)
-        return place
+        (folder / "run").write_text(text)
+        return folder
 
-    def _until_ended(self, agent: Agent, place: Path, deadline: float, watch: Watch | None) -> End:
+    def _until_ended(self, agent: Agent, folder: Path, deadline: float, watch: Watch | None) -> End:
         """Wait for the command's end: outcome, status and, where there is one, the reason."""
         next_check = time.monotonic() + 1
         while True:
             try:
-                status, self.taint = agent.ended(place.name, time.monotonic() + POLL_S)
+                status, self.taint = agent.ended(folder.name, time.monotonic() + POLL_S)
             except TimeoutError:
                 pass
             except ConnectionError as error:
                 return self._crash() or (Outcome.CRASH, None, str(error))
             else:
                 if watch:
-                    watch(place)
+                    watch(folder)
                 return self._crash() or (of_status(status), status, None)
             if watch:
-                watch(place)
+                watch(folder)
             if time.monotonic() > deadline:
-                return self._give_up(agent, place.name)
+                return self._give_up(agent, folder.name)
             if time.monotonic() > next_check:
                 next_check = time.monotonic() + 1
                 if crash := self._crash():
                     return crash
                 if full := command.why_full(self.folder):
-                    return self._kill(agent, place.name) or (Outcome.FAIL, None, full)
+                    return self._kill(agent, folder.name) or (Outcome.FAIL, None, full)
 
     def _crash(self) -> End | None:
         """The end of a guest whose kernel crashed; None when it did not."""

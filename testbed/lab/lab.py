@@ -47,7 +47,7 @@ class LabDevice:
     ifindex: int
 
     @property
-    def place(self) -> str:
+    def reference(self) -> str:
         """`node:device`, as files, commands and records write it."""
         return f"{self.node}:{self.name}"
 
@@ -359,11 +359,11 @@ def _not_ready(actual: ActualDevice, *, carrier: bool) -> str:
     return "an address is still tentative" if actual.tentative else ""
 
 
-def settings_of(place: str, given: Settings | Mapping[str, Any]) -> Settings:
-    """Settings for `place` from plain values. InputError, with the place, for what is wrong in them."""
+def settings_of(reference: str, given: Settings | Mapping[str, Any]) -> Settings:
+    """Settings of the device `reference` from plain values. InputError for a wrong one."""
     if isinstance(given, Settings):
         return given
-    return validate_value(place, given, Settings)
+    return validate_value(reference, given, Settings)
 
 
 def _allow_descriptors(needed: int) -> None:

@@ -86,12 +86,12 @@ class Hop:
     merged: bool = False
 
     @property
-    def place(self) -> str:
+    def reference(self) -> str:
         return str(self.end)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Position:
     """A step, and how many VLAN tags are inside the packet there, of all its frames."""
 
     step: Step
@@ -119,12 +119,12 @@ class _Packet:
         too_long = self.payload + self.tcp_header > LARGEST_PAYLOAD
         return self.jumbo_option and self.version == 6 and too_long
 
-    def headers(self, at: _Place) -> int:
+    def headers(self, at: _Position) -> int:
         inner = ETHERNET_HEADER + IP_HEADERS[self.version] + self.tcp_header
         around = sum(tunnel.overhead for tunnel in at.step.tunnels) + VLAN_TAG * at.tags_inside
         return inner + around + (JUMBO_OPTION if self.jumbo else 0)
 
-    def size(self, at: _Place) -> int:
+    def size(self, at: _Position) -> int:
         return self.payload + self.headers(at)
 
     def frame(self) -> int:
@@ -139,7 +139,7 @@ class _Packet:
         """How many whole segments fit into `room` bytes, one at least."""
         return max(1, room // self.mss)
 
-    def below(self, limit: int, at: _Place) -> int:
+    def below(self, limit: int, at: _Position) -> int:
         """How many segments a packet there can have and be smaller than `limit`, one at least."""
         segments = self.within(limit - 1 - self.of(1).headers(at))
         return segments if self.of(segments).size(at) < limit else max(1, segments - 1)
@@ -176,10 +176,10 @@ def predict(
         came_out = inside is not None and len(step.tunnels) < len(inside.tunnels)
         own_tags = 0 if entered else len(step.tags) if came_out else min(own_tags, len(step.tags))
         here = limits[step.end]
-        before = _Place(step, own_tags + step.inner_tags)
+        before = _Position(step, own_tags + step.inner_tags)
         if step.direction == "tx" and _inserts_tag(step, here):
             own_tags = len(step.tags)
-        after = _Place(step, own_tags + step.inner_tags)
+        after = _Position(step, own_tags + step.inner_tags)
         crossing, hop = _cross(crossing, before, after, here, traits, came_out=came_out)
         hops.append(hop)
         inside = step
@@ -251,7 +251,13 @@ class _Crossing:
 
 
 def _cross(
-    crossing: _Crossing, before: _Place, after: _Place, limits: Limits, traits: Traits, *, came_out: bool
+    crossing: _Crossing,
+    before: _Position,
+    after: _Position,
+    limits: Limits,
+    traits: Traits,
+    *,
+    came_out: bool,
 ) -> tuple[_Crossing, Hop]:
     """The packet at the next step; `came_out` of a tunnel to get there.
 
@@ -296,7 +302,7 @@ def _lost_in_tunnel(packet: _Packet, step: Step, *, came_out: bool) -> str | Non
     return "BIG TCP in a tunnel" if came_out else None
 
 
-def _refused(packet: _Packet, at: _Place, limits: Limits) -> tuple[str | None, int]:
+def _refused(packet: _Packet, at: _Position, limits: Limits) -> tuple[str | None, int]:
     """Why a device does not take a GSO packet as it is, and how many of its segments it would take.
 
     netif_skb_features and gso_features_check in net/core/dev.c. The size limit is
@@ -320,7 +326,7 @@ def _refused(packet: _Packet, at: _Place, limits: Limits) -> tuple[str | None, i
     return None, fitting
 
 
-def _merge(packet: _Packet, at: _Place, limits: Limits) -> _Packet:
+def _merge(packet: _Packet, at: _Position, limits: Limits) -> _Packet:
     """What GRO can make of it (skb_gro_receive in net/core/gro.c), where that is more than it is already."""
     headers = packet.of(1).headers(at) - ETHERNET_HEADER  # a jumbo option comes after merging
     fitting = packet.within(limits.gro[at.step.version] - 1 - headers)

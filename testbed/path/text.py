@@ -35,13 +35,13 @@ def as_table(hops: Sequence[Hop], checked: Sequence[Checked] | None = None) -> s
     rows = [("device", "", "largest", "as", "seen" if checked else "", "")]
     for index, hop in enumerate(hops):
         seen = _seen(checked[index]) if checked else ("", "")
-        rows.append((hop.place, hop.direction, str(hop.largest), _manner(hop), *seen))
+        rows.append((hop.reference, hop.direction, str(hop.largest), _manner(hop), *seen))
     return "\n".join(aligned(rows, right=(2, 4))) + "\n"
 
 
 def _record(hop: Hop) -> dict[str, Any]:
     return {
-        "device": hop.place,
+        "device": hop.reference,
         "direction": hop.direction,
         "largest": hop.largest,
         "gso": hop.gso,

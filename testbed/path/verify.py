@@ -53,7 +53,7 @@ def all_agree(checked: Iterable[Checked]) -> bool:
 def check_path(lab: Lab, hops: Sequence[Hop], source: str, target: str, version: int) -> list[Checked]:
     """Send a flow of IP `version` and judge every hop. TestbedError when the flow does not run."""
     seen = observe(lab, source, target, version, mss=hops[0].mss)
-    return [judge(hop, seen.get((hop.place, hop.direction), {})) for hop in hops]
+    return [judge(hop, seen.get((hop.reference, hop.direction), {})) for hop in hops]
 
 
 def judge(hop: Hop, sizes: Mapping[int, int]) -> Checked:
@@ -94,7 +94,7 @@ def observe(
         for collector in collectors:
             collector.start(lab)
         _send(lab, source, target, version, WRITE_BYTES // mss * mss)
-        return _by_place(collectors)
+        return _by_device(collectors)
     finally:
         for collector in collectors:
             collector.close()
@@ -112,7 +112,7 @@ def _send(lab: Lab, source: str, target: str, version: int, write: int) -> None:
         raise TestbedError(f"the flow from {source} to {target} failed: {outcome.reason}")
 
 
-def _by_place(collectors: Iterable[Collector]) -> dict[tuple[str, str], dict[int, int]]:
+def _by_device(collectors: Iterable[Collector]) -> dict[tuple[str, str], dict[int, int]]:
     seen: dict[tuple[str, str], dict[int, int]] = {}
     for collector in collectors:
         sizes: list[PacketSize] = collector.stop().get("packet_sizes", [])

@@ -37,7 +37,7 @@ class PacketSize(Part, kw_only=True, gc=False):
     gso_segs: int = 0
     nr_frags: Annotated[int | None, doc("None where the collector cannot see it (af_packet)")] = None
     packets: Annotated[int, doc("over the whole flow, which is what the counters are compared with")]
-    measured_packets: Annotated[int, doc("the part of packets after the omitted seconds")] = 0
+    measured_packets: Annotated[int, doc("the part of packets after the warm-up seconds")] = 0
 
 
 class Unseen(Part):
@@ -95,7 +95,7 @@ class CoreUse(Part):
 
 
 class ProcessUse(Part):
-    """CPU seconds of one process of the workload, and of all that it started, after the omitted seconds."""
+    """CPU seconds of one process of the workload, and of all that it started, after the warm-up seconds."""
 
     user_s: float
     system_s: float
@@ -255,7 +255,7 @@ class Workload(Part):
     intervals: Annotated[
         list[float], doc("bits a second in each interval of the measured seconds, where the tool tells them")
     ] = []
-    omitted_intervals: Annotated[list[float], doc("the same of the omitted seconds")] = []
+    omitted_intervals: Annotated[list[float], doc("the same of the warm-up seconds")] = []
 
 
 class TcpSample(Part):

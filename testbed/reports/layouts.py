@@ -133,7 +133,9 @@ def before_after(report: Report, a: str, b: str) -> Table:
     rows = []
     for key in report.data.states[a]:
         if isinstance(key, DeviceMetric) and (key.direction, key.what) == ("tx", "frags_low"):
-            rows.append([f"frags per skb ({key.place})", *(_frags(report, state, key) for state in (a, b))])
+            rows.append(
+                [f"frags per skb ({key.reference})", *(_frags(report, state, key) for state in (a, b))]
+            )
     rows.append(["throughput", *(f"{_median(report, state, BITS) * 1e-9:.1f} Gb/s" for state in (a, b))])
     for name, title in (("cpu.app.system", "app CPU (sys)"), ("cpu.net.softirq", "net CPU (softirq)")):
         if all(name in report.data.states[state] for state in (a, b)):

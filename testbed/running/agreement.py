@@ -5,7 +5,7 @@ of it than the node's lowest devices counted cannot be. And what the sockets had
 acknowledged was received: much more of that than the tools say cannot be either.
 What decides is the room between the two, which no honest round leaves:
 
-- The devices count the whole round, the omitted seconds included. Where there are
+- The devices count the whole round, warm-up seconds included. Where there are
   any, they are read once more when these are over, a little later than the tool
   begins to count (its receiver by a timer of its own, we when we get the CPU).
 - Acknowledged bytes may wait in the receiver's buffer when the tool stops, and
@@ -52,15 +52,15 @@ class Traffic:
     socket_holds: int = 0
 
 
-def disagreements(outcome: Outcome, traffic: Traffic, *, omits: bool, crosses: bool) -> list[str]:
-    """Why figures of `outcome` cannot be true. `omits`: seconds at its start do not count;
+def disagreements(outcome: Outcome, traffic: Traffic, *, has_warmup: bool, crosses: bool) -> list[str]:
+    """Why figures of `outcome` cannot be true. `has_warmup`: its first seconds are excluded;
     `crosses`: all that was sent went from one node to another.
     """
-    found = [*_too_much(outcome, traffic, omits), *_too_few_packets(outcome, traffic)]
+    found = [*_too_much(outcome, traffic, has_warmup), *_too_few_packets(outcome, traffic)]
     return [*found, *_too_little(outcome, traffic)] if crosses else found
 
 
-def _too_much(outcome: Outcome, traffic: Traffic, omits: bool) -> Iterator[str]:
+def _too_much(outcome: Outcome, traffic: Traffic, has_warmup: bool) -> Iterator[str]:
     rounding = outcome.resolution_s / outcome.measured_s if outcome.measured_s > 0 else 0.0
     for node, octets in outcome.arrived.items():
         if node not in traffic.received:
@@ -68,12 +68,12 @@ def _too_much(outcome: Outcome, traffic: Traffic, omits: bool) -> Iterator[str]:
         whole = traffic.received[node].rx_bytes
         if octets > whole * (1 + rounding):
             yield f"{node}: {octets} bytes arrived by the tool, its devices received {whole}"
-        elif omits and node in traffic.counted and outcome.counts_from is not None:
+        elif has_warmup and node in traffic.counted and outcome.counts_from is not None:
             late = max(0.0, traffic.counted_from - outcome.counts_from) + _APART_S
             least = octets * (1 - late / outcome.measured_s) - traffic.socket_holds
             if least > traffic.counted[node]:
                 yield (
-                    f"{node}: {octets} bytes arrived by the tool after the omitted seconds, "
+                    f"{node}: {octets} bytes arrived by the tool after the warm-up seconds, "
                     f"its devices received {traffic.counted[node]}"
                 )
 
@@ -105,10 +105,10 @@ class Watch:
 
     name = "agreement"
 
-    def __init__(self, nodes: Collection[str], *, omits: bool) -> None:
-        """`nodes`: where the workload runs. `omits`: seconds at its start do not count."""
+    def __init__(self, nodes: Collection[str], *, has_warmup: bool) -> None:
+        """`nodes`: where the workload runs. `has_warmup`: its first seconds are excluded."""
         self._nodes = nodes
-        self._omits = omits
+        self._has_warmup = has_warmup
         self._lab: Lab | None = None
         self._devices: dict[str, list[str]] = {}
         self._moments: list[Moment] = []
@@ -133,7 +133,7 @@ class Watch:
 
     def _look(self) -> None:
         assert self._lab is not None
-        if self._omits:
+        if self._has_warmup:
             self._counters.append(self._lab.counters())
         self._moments.append(clocks.read())
 
@@ -142,8 +142,8 @@ class Watch:
         whole = received(self._devices, counters)
         counted: dict[str, int] = {}
         if len(self._counters) == 2:  # it came as far as the seconds that count
-            omitted = received(self._devices, difference(*self._counters))
-            counted = {n: one.rx_bytes - omitted[n].rx_bytes for n, one in whole.items() if n in omitted}
+            warmup = received(self._devices, difference(*self._counters))
+            counted = {n: one.rx_bytes - warmup[n].rx_bytes for n, one in whole.items() if n in warmup}
         since = self._moments[1].monotonic if counted else 0.0
         return Traffic(whole, counted, since, tcp, self._holds)
 

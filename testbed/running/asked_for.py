@@ -21,7 +21,7 @@ def asked_for(resolved: Resolved, kernels: Sequence[str], boots: int, results: P
     kinds = {placed.kind for state in states for placed in state.topology.placed().values()}
     lines = [f"{resolved.name} asks this machine, as root, to"]
     lines.append(f"- make {nodes} network namespaces, with devices of kind {', '.join(sorted(kinds))}")
-    if taken := [one.place for one in operations if isinstance(one, TakeDevice)]:
+    if taken := [one.reference for one in operations if isinstance(one, TakeDevice)]:
         lines.append(f"- take away from this machine, while a round lasts, its own {_each(taken)}")
     if sysctls := [str(one) for one in operations if isinstance(one, SetSysctl)]:
         lines.append(f"- set in these namespaces {_each(sysctls)}")

@@ -1,4 +1,4 @@
-"""A kernel in a VM as a place that measures rounds: `testbed run --kernel A --kernel B`."""
+"""A guest as a site: `testbed run --kernel A --kernel B` measures the rounds of each kernel in a VM."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from testbed.kernels.cache import BuiltKernel
 from testbed.records.round import Round
 from testbed.records.run import Kernel
 from testbed.running.measure import Task
-from testbed.running.remote import Remote
-from testbed.running.site import PlaceLost
+from testbed.running.remote import RemoteSite
+from testbed.running.site import SiteLost
 
 
-class VmPlace:
+class GuestSite:
     """A booted kernel. The guest writes into the run's folder `run` and into nothing else."""
 
     def __init__(
@@ -32,7 +32,7 @@ class VmPlace:
         self._vm.boot()
         try:
             channel = _Watched(self._vm, self._vm.channel([sys.executable, "-m", "testbed.running.remote"]))
-            self._remote = Remote(kernel.name, channel, collect, limits, slowdown=self._vm.slowdown)
+            self._remote = RemoteSite(kernel.name, channel, collect, limits, slowdown=self._vm.slowdown)
         except BaseException:
             self._vm.close()
             raise
@@ -50,7 +50,7 @@ class VmPlace:
         self._remote.raw = folder.absolute()
 
     def kernel(self) -> Kernel:
-        """What the guest says of itself, and what only its builder knows: the series."""
+        """The guest's own record, completed with what only the cache of kernels knows (the series, say)."""
         known, way = self._kernel.record(), self._vm.way
         return self._remote.kernel().model_copy(
             update={
@@ -75,7 +75,7 @@ class VmPlace:
 
 
 class _Watched:
-    """The channel to the guest; when it breaks, the reason is what the kernel said last."""
+    """The channel to the guest; when it breaks, the error has the guest kernel's last message."""
 
     def __init__(self, vm: Vm, channel: Channel) -> None:
         self._vm, self._channel = vm, channel
@@ -92,7 +92,7 @@ class _Watched:
         except GuestLost as error:
             raise self._lost(error) from None
 
-    def _lost(self, error: GuestLost) -> PlaceLost:
+    def _lost(self, error: GuestLost) -> SiteLost:
         reason = self._vm.crashed()
         self._vm.close()
-        return PlaceLost(f"the VM is lost: {reason or error} (see {self._vm.folder}/console.log)")
+        return SiteLost(f"the VM is lost: {reason or error} (see {self._vm.folder}/console.log)")

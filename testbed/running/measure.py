@@ -153,8 +153,8 @@ def observe(
     raw: Path,
     raw_name: str,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Run `workload` once in a lab that is up: the fields of its record, and why it does not count."""
-    watch = Watch(workload.nodes, omits=workload.omit > 0)
+    """Run `workload` once in a lab that is up: the fields of its record, and why the round is invalid."""
+    watch = Watch(workload.nodes, has_warmup=workload.omit > 0)
     evidence = _Evidence([watch, *collectors])
     evidence.start(lab)
     try:
@@ -174,7 +174,7 @@ def observe(
 
 
 def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits: RoundLimits) -> list[str]:
-    """Put what was found into the record's fields; the reasons why the round does not count."""
+    """Put what was found into the record's fields; the reasons why the round is invalid."""
     fields |= evidence.fields
     fields["workload"] = outcome.workload
     fields["measured_s"] = outcome.measured_s
@@ -200,7 +200,7 @@ def _disagreements(workload: Options, outcome: Outcome, watch: Watch, fields: Ma
     if outcome.reason is not None:
         return []
     traffic = watch.traffic(fields.get("counters") or {}, fields.get("tcp"))
-    return disagreements(outcome, traffic, omits=workload.omit > 0, crosses=workload.crosses)
+    return disagreements(outcome, traffic, has_warmup=workload.omit > 0, crosses=workload.crosses)
 
 
 def unseen_above(sizes: PacketSizesMeta | None, limits: RoundLimits) -> list[str]:

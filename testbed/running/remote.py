@@ -1,4 +1,4 @@
-"""Rounds on another kernel: the far end that measures, and the near end that asks.
+"""Rounds on another kernel: the near end sends requests, the far end measures.
 
 One JSON object a line in each direction. The near end sends {"do": name, ...},
 the far end answers {"result": ...} or {"error": class, "text": text}. The far
@@ -25,7 +25,7 @@ from testbed.experiments.spec import RoundLimits
 from testbed.records.round import Round
 from testbed.records.run import Kernel
 from testbed.running.measure import Task
-from testbed.running.site import Here, PlaceLost
+from testbed.running.site import LocalSite, SiteLost
 
 _ERRORS: dict[str, type[TestbedError]] = {
     kind.__name__: kind for kind in (TestbedError, InputError, MissingCapability)
@@ -38,12 +38,12 @@ class Channel(Protocol):
     def send(self, line: bytes) -> None: ...
 
     def receive(self, timeout: float) -> bytes:
-        """The next line; PlaceLost when there is none within `timeout` seconds or ever."""
+        """The next line; SiteLost when there is none within `timeout` seconds or ever."""
         ...
 
 
-class Remote:
-    """The near end: a Place whose rounds are measured at the far end of `channel`.
+class RemoteSite:
+    """The near end: a site whose rounds are measured at the far end of `channel`.
 
     `slowdown` scales every time limit: software emulation is some 20 times slower.
     """
@@ -94,7 +94,7 @@ class Remote:
         try:
             answer = json.loads(line)
         except ValueError:
-            raise PlaceLost(f"{self.name}: the far end answered {line[:80]!r} to '{do}'") from None
+            raise SiteLost(f"{self.name}: the far end answered {line[:80]!r} to '{do}'") from None
         if "error" in answer:
             raise _ERRORS.get(answer["error"], TestbedError)(answer["text"])
         return answer["result"]
@@ -104,21 +104,21 @@ class FarEnd:
     """Answers the near end's requests on this kernel."""
 
     def __init__(self) -> None:
-        self._here: Here | None = None
+        self._site: LocalSite | None = None
 
     @property
-    def here(self) -> Here:
-        if self._here is None:
-            raise TestbedError("the far end was asked to work before it was opened")
-        return self._here
+    def site(self) -> LocalSite:
+        if self._site is None:
+            raise TestbedError("the far end got a request before it was opened")
+        return self._site
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one request; an error is an answer too."""
         steps: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "open": self._open,
-            "kernel": lambda _: self.here.kernel().model_dump(mode="json"),
+            "kernel": lambda _: self.site.kernel().model_dump(mode="json"),
             "capabilities": self._capabilities,
-            "try_state": lambda asked: self.here.try_state(ResolvedState.from_record(*asked["state"])),
+            "try_state": lambda request: self.site.try_state(ResolvedState.from_record(*request["state"])),
             "measure": self._measure,
         }
         try:
@@ -127,25 +127,25 @@ class FarEnd:
             return {"error": type(error).__name__, "text": str(error)}
 
     def close(self) -> None:
-        if self._here is not None:
-            self._here.close()
+        if self._site is not None:
+            self._site.close()
 
-    def _open(self, asked: Mapping[str, Any]) -> None:
-        self._here = Here(
-            CollectSpec.model_validate(asked["collect"]), RoundLimits.model_validate(asked["limits"])
+    def _open(self, request: Mapping[str, Any]) -> None:
+        self._site = LocalSite(
+            CollectSpec.model_validate(request["collect"]), RoundLimits.model_validate(request["limits"])
         )
 
-    def _capabilities(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        found = self.here.capabilities(asked["names"])
+    def _capabilities(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        found = self.site.capabilities(request["names"])
         return {"values": found.values, "why": found.why}
 
-    def _measure(self, asked: Mapping[str, Any]) -> Any:
-        state = ResolvedState.from_record(*asked["state"])
-        block, position = asked["slot"]
-        self.here.raw = Path(asked["raw"])
+    def _measure(self, request: Mapping[str, Any]) -> Any:
+        state = ResolvedState.from_record(*request["state"])
+        block, position = request["slot"]
+        self.site.raw = Path(request["raw"])
         slot = Slot(block, position, state.name)
-        task = Task(asked["number"], slot, state, asked["kernel"], asked["boot"], asked["warmup"])
-        return msgspec.to_builtins(self.here.measure(task))
+        task = Task(request["number"], slot, state, request["kernel"], request["boot"], request["warmup"])
+        return msgspec.to_builtins(self.site.measure(task))
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:

@@ -17,7 +17,7 @@ from testbed.records.run import Kernel, Run, Status, state_label
 from testbed.records.store import RUN, RunWriter, StoredRun, now, run_id
 from testbed.running.measure import Task
 from testbed.running.provenance import machine, tool_versions
-from testbed.running.site import Place, PlaceLost
+from testbed.running.site import Site, SiteLost
 from testbed.stats.compare import half_width
 
 WARMUP_BLOCK = -1
@@ -86,16 +86,16 @@ def _figure(record: Round) -> float:
 class Stop:
     """Set by a signal: end after the round in progress."""
 
-    asked: bool = False
+    requested: bool = False
 
 
 @dataclass
 class Runner:
-    """One run: its legs one after the other, each on a place that `open_place` gives."""
+    """One run: its legs one after the other, each on the site that `open_site` opens."""
 
     resolved: Resolved
     legs: Sequence[Leg]
-    open_place: Callable[[Leg], Place]
+    open_site: Callable[[Leg], Site]
     writer: RunWriter
     observer: Observer
     stop: Stop
@@ -162,7 +162,7 @@ class Runner:
 
     def _leg(self, leg: Leg) -> bool:
         """Measure a leg's blocks. False when stopped before its end."""
-        if self.stop.asked:
+        if self.stop.requested:
             return False
         with _Bench(self, leg) as bench:
             states = bench.runnable_states()
@@ -180,40 +180,40 @@ class Runner:
 
 @dataclass
 class _Bench:
-    """A leg being measured: its place, opened anew when it was lost."""
+    """A leg being measured: its site, opened anew when it was lost."""
 
     runner: Runner
     leg: Leg
-    place: Place = field(init=False)
+    site: Site = field(init=False)
 
     def __enter__(self) -> _Bench:
         self._open()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.place.close()
+        self.site.close()
 
     def _open(self) -> None:
-        self.place = self.runner.open_place(self.leg)
+        self.site = self.runner.open_site(self.leg)
         writer = self.runner.writer
-        self.place.raw = writer.raw
+        self.site.raw = writer.raw
         if self.leg.kernel is not None:  # what only a booted kernel tells: version, command line
-            writer.update(kernels={**writer.run.kernels, self.place.name: self.place.kernel()})
+            writer.update(kernels={**writer.run.kernels, self.site.name: self.site.kernel()})
 
     def runnable_states(self) -> list[ResolvedState]:
         """The states that this kernel can run; the others are recorded with the reason."""
         resolved, writer = self.runner.resolved, self.runner.writer
-        here = {n: s for n, s in resolved.states.items() if s.kernel in (None, self.place.name)}
-        required = {name for state in here.values() for name in state.requires}
-        found = self.place.capabilities(required) if required else None
+        runnable = {n: s for n, s in resolved.states.items() if s.kernel in (None, self.site.name)}
+        required = {name for state in runnable.values() for name in state.requires}
+        found = self.site.capabilities(required) if required else None
         skipped: dict[str, str] = {}
-        for name, state in here.items():
+        for name, state in runnable.items():
             unmet = found.unmet(state.requires) if found else []
             reason = "; ".join(unmet) or self._refusal(state)
             if reason:
                 skipped[name] = reason
-        labelled = {self.runner.progress.label(name, self.place.name): why for name, why in skipped.items()}
-        states = [state for name, state in here.items() if name not in skipped]
+        labelled = {self.runner.progress.label(name, self.site.name): why for name, why in skipped.items()}
+        states = [state for name, state in runnable.items() if name not in skipped]
         self.runner.able |= {state.name for state in states}
         if not self.runner.able and self.leg.boot + 1 >= self.runner.progress.kernels:  # no kernel is left
             name, reason = next(iter({**writer.run.skipped, **labelled}.items()))
@@ -227,7 +227,7 @@ class _Bench:
 
     def _refusal(self, state: ResolvedState) -> str:
         try:
-            self.place.try_state(state)
+            self.site.try_state(state)
         except MissingCapability as error:
             return str(error)
         except InputError as error:
@@ -235,10 +235,10 @@ class _Bench:
         return ""
 
     def warm_up(self, states: Sequence[ResolvedState]) -> bool:
-        """Rounds that do not count, on each boot anew. False when stopped."""
+        """Warm-up rounds, on each boot anew. False when stopped."""
         order = self._order(states, WARMUP_BLOCK)
         for position in range(self.runner.resolved.experiment.protocol.warmup if order else 0):
-            if self.runner.stop.asked:
+            if self.runner.stop.requested:
                 return False
             state = order[position % len(order)]
             self._measure(Slot(WARMUP_BLOCK, position, state.name), state, warmup=True)
@@ -249,9 +249,11 @@ class _Bench:
         progress, block = self.runner.progress, self.leg.first
         while not self._enough(block):
             for position, state in enumerate(self._order(states, block)):
-                if progress.has(block, progress.label(state.name, self.place.name)):
+                if progress.has(block, progress.label(state.name, self.site.name)):
                     continue
-                if self.runner.stop.asked or not self._until_valid(Slot(block, position, state.name), state):
+                if self.runner.stop.requested or not self._until_valid(
+                    Slot(block, position, state.name), state
+                ):
                     return False
             block += 1
             progress.blocks = max(progress.blocks, block)
@@ -273,7 +275,7 @@ class _Bench:
             record = self._measure(slot, state)
             if record.valid:
                 return True
-            if self.runner.stop.asked:
+            if self.runner.stop.requested:
                 return False
         self.runner.hopeless.add(state.name)
         self.runner.failed.append(f"{state.name}, block {slot.block + 1}: no valid round: {record.reason}")
@@ -281,14 +283,14 @@ class _Bench:
 
     def _measure(self, slot: Slot, state: ResolvedState, *, warmup: bool = False) -> Round:
         runner = self.runner
-        task = Task(next(runner._number), slot, state, self.place.name, self.leg.boot, warmup)
+        task = Task(next(runner._number), slot, state, self.site.name, self.leg.boot, warmup)
         runner.observer.measuring(task)
         started = now()
         try:
-            record = self.place.measure(task)
-        except PlaceLost as error:
+            record = self.site.measure(task)
+        except SiteLost as error:
             record = task.record(started=started, ended=now(), valid=False, reason=str(error))
-            self.place.close()
+            self.site.close()
             self._open()
         runner.writer.append(record)
         runner.progress.add(record)

@@ -18,7 +18,7 @@ from testbed.records.run import Kernel, Status
 from testbed.records.store import StoredRun
 from testbed.running.leaks import leaked_since, take
 from testbed.running.runner import Observer, Runner, Stop, new_run, reopen
-from testbed.running.site import Here, Place
+from testbed.running.site import LocalSite, Site
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Kernels:
         return legs(self.names, rounds, self.boots) if self.names else [Leg()]
 
 
-def kernels_of(resolved: Resolved, asked: Sequence[str], boots: int) -> Kernels:
-    """Those asked for, else those that the states name. InputError, with the nearest, for an unknown one."""
+def kernels_of(resolved: Resolved, requested: Sequence[str], boots: int) -> Kernels:
+    """The kernels requested, else those of the states. InputError, with the nearest, for an unknown one."""
     named = [state.kernel for state in resolved.states.values() if state.kernel is not None]
-    names = dict.fromkeys(asked or named)
+    names = dict.fromkeys(requested or named)
     if not names:
         return Kernels()
     from testbed.kernels.cache import find
@@ -90,7 +90,7 @@ def carry_out(
 def _wait_for_quiet(protocol: Protocol, observer: Observer, stop: Stop) -> None:
     limits = {name: limit * 100 for name, limit in protocol.noise.model_dump(exclude_none=True).items()}
     if limits and protocol.quiet_wait:
-        wait_for_quiet(limits, protocol.quiet_wait, observer.waiting, lambda: stop.asked)
+        wait_for_quiet(limits, protocol.quiet_wait, observer.waiting, lambda: stop.requested)
 
 
 def _unmet_expectations(folder: Path) -> list[str]:
@@ -106,20 +106,20 @@ def _kernel(name: str) -> Kernel:
     return find(name).record()
 
 
-def _opener(resolved: Resolved, run: Path) -> Callable[[Leg], Place]:
-    """Opens the place of a leg: the running kernel, or a fresh boot of another."""
+def _opener(resolved: Resolved, run: Path) -> Callable[[Leg], Site]:
+    """Return what opens the site of a leg: this machine, or a guest that boots another kernel."""
     collect, limits = resolved.experiment.collect, resolved.experiment.protocol.limits
 
-    def open_place(leg: Leg) -> Place:
+    def open_site(leg: Leg) -> Site:
         if leg.kernel is None:
-            return Here(collect, limits)
+            return LocalSite(collect, limits)
         from testbed.kernels.cache import find
-        from testbed.running.guest_site import VmPlace
+        from testbed.running.guest_site import GuestSite
 
         folder = _fresh(run / "vm", f"{leg.boot:02d}-{leg.kernel}")
-        return VmPlace(find(leg.kernel), folder, run, collect, limits)
+        return GuestSite(find(leg.kernel), folder, run, collect, limits)
 
-    return open_place
+    return open_site
 
 
 def _fresh(parent: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Where rounds are measured: on the running kernel, or (testbed.kernels) in a VM that runs another."""
+"""Sites, where rounds are measured: this machine, or a guest that runs another kernel (`guest_site`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from testbed.records.run import Kernel
 from testbed.running.measure import Task, measure, try_state
 
 
-class PlaceLost(TestbedError):
-    """The place is gone: its VM crashed, hung or was killed. What it had measured before is kept."""
+class SiteLost(TestbedError):
+    """The site is gone: its guest crashed, hung or was killed. Rounds measured before are kept."""
 
 
-class Place(Protocol):
-    """A kernel that can measure rounds. Closing it gives back what it holds."""
+class Site(Protocol):
+    """A kernel that can measure rounds. Closing a site frees its collectors or ends its guest."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class Place(Protocol):
     def capabilities(self, names: Iterable[str]) -> Capabilities: ...
 
     def try_state(self, state: ResolvedState) -> None:
-        """Whether the kernel takes the state's settings. MissingCapability, in its words, when not."""
+        """Bring the state up once. MissingCapability, with the kernel's reason, when it refuses a setting."""
         ...
 
     def measure(self, task: Task) -> Round: ...
@@ -44,8 +44,8 @@ class Place(Protocol):
     def close(self) -> None: ...
 
 
-class Here:
-    """The running kernel."""
+class LocalSite:
+    """This machine and its running kernel."""
 
     def __init__(self, collect: CollectSpec, limits: RoundLimits) -> None:
         self.name = platform.release()

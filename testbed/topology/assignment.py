@@ -33,8 +33,8 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Several, later ones on top: `node:device` -> settings."""
     result: dict[str, dict[str, Any]] = {}
     for text in texts:
-        place, settings = parse_assignment(text, f"'{text}'")
-        result.setdefault(place, {}).update(settings)
+        reference, settings = parse_assignment(text, f"'{text}'")
+        result.setdefault(reference, {}).update(settings)
     return result
 
 

@@ -29,14 +29,14 @@ _BUCKET_US = 16
 
 @dataclass(frozen=True)
 class Span:
-    """From when the client was told to begin to when both ends of the flow were seen to have ended."""
+    """From the client's start line until both ends of the flow were seen to have ended."""
 
-    told: Moment
+    begun: Moment
     ended: Moment
 
     @property
     def seconds(self) -> float:
-        return self.ended.monotonic - self.told.monotonic
+        return self.ended.monotonic - self.begun.monotonic
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Claim:
     """
 
     tool: str
-    asked_s: float
+    requested_s: float
     seconds: float
     bits_per_second: float
     octets: int | None = None
@@ -68,7 +68,7 @@ def _contradictions(claim: Claim, span: Span) -> Iterator[str]:
     if not all(map(math.isfinite, [*figures, *(claim.latency_us or {}).values()])):
         yield "gave a figure that is not a number"
         return
-    step = span.ended.step_since(span.told)
+    step = span.ended.step_since(span.begun)
     if claim.wall_clock and step:
         yield f"measures by the wall clock, which was {clocks.in_words(step)} during the test"
     if wrong := _wrong_time(claim, span):
@@ -91,9 +91,9 @@ def _wrong_time(claim: Claim, span: Span) -> str | None:
     longest = span.seconds * (1 + _CLOCK_RATE) + claim.resolution_s
     if claim.seconds > longest:
         return f"says that it measured for {claim.seconds:g} s, and was there for {span.seconds:.3f} s"
-    if claim.seconds < claim.asked_s * (1 - _SHORT) - _LATE_S or claim.seconds <= 0:
+    if claim.seconds < claim.requested_s * (1 - _SHORT) - _LATE_S or claim.seconds <= 0:
         return (
-            f"says that it measured for {claim.seconds:g} s, and was asked for {claim.asked_s:g} s "
+            f"says that it measured for {claim.seconds:g} s, and was asked for {claim.requested_s:g} s "
             f"(it was there for {span.seconds:.3f} s)"
         )
     return None

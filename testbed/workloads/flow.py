@@ -21,28 +21,28 @@ from testbed.lab.lab import Lab
 from testbed.records.round import ProcessUse, Workload
 from testbed.slowness import scaled
 from testbed.unfinished import write_whole
-from testbed.workloads import start_gate as when_told_worker
+from testbed.workloads import start_gate
 from testbed.workloads.contradictions import Claim, Span, contradictions
 from testbed.workloads.listening import listens
 from testbed.workloads.ports import reserved
-from testbed.workloads.process_group import Crew, Member
+from testbed.workloads.process_group import GroupProcess, ProcessGroup
 from testbed.workloads.tool import Hooks, Options, Outcome
 
 STARTED = b"started\n"
 _READY_S = scaled(10.0)  # for both ends to load and the server to listen
 _SETTLE_S = scaled(3.0)  # between the first end of a process and the last
-_FAILED_S = 0.3  # the same where the test has not begun: the other end may have a word to say
+_FAILED_S = 0.3  # the same where the test has not begun: the other end may report the reason
 _ASLEEP_S = scaled(0.1)  # how long the two ends of a running test are never both asleep
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tool makes of the two outputs of its flow.
+    """The figures that a tool reads from the two outputs of its flow.
 
     `resolution_s`: by how much `measured_s` may be off as the tool prints it.
     `arrived`: role -> payload bytes that this end received in the seconds that count.
     `least_packets`: role -> packets that this end must have received for the figures to be true.
-    `errors`: role -> the tool's own words.
+    `errors`: role -> the tool's own message.
     """
 
     workload: Workload
@@ -55,15 +55,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class Flow:
-    """What a tool wants run.
+    """The processes of one flow, and how their outputs are read.
 
-    The client waits for a line on stdin. One that omits the first seconds by
-    itself is told at once, and writes `started` when its test starts; another
-    is told when the omitted seconds are over. `serves_on` says that the server
-    does not end by itself. `beside` is a second such server, in the client's node.
+    The client starts its test when it gets a line on stdin. With `own_warmup` it
+    excludes the warm-up seconds itself: it gets the line at once, and writes
+    `started` when its test starts. Any other client gets the line when the warm-up
+    seconds are over. `serves_on`: the server does not end by itself. `extra`: a
+    second such server, in the client's node.
     `workload` is what is known before it runs; `read` adds what the outputs of
-    client and server say. `rings_late` says that what ends the server is a timer
-    of its own, which rings long after the end of the test. `wall_clock` says that
+    client and server say. `alarm_at_end`: the server ends by a timer of its own
+    (SIGALRM) long after the end of the test. `wall_clock` says that
     the tool measures by the clock that can be set, `outstanding` how many requests
     of a test of requests wait at the same time.
     """
@@ -75,10 +76,10 @@ class Flow:
     port: int
     read: Callable[[Workload, bytes, bytes], Reading]
     suffix: str = "txt"
-    omits: bool = True
+    own_warmup: bool = True
     serves_on: bool = False
-    beside: Sequence[str] = ()
-    rings_late: bool = False
+    extra: Sequence[str] = ()
+    alarm_at_end: bool = False
     wall_clock: bool = False
     outstanding: int = 1
 
@@ -135,20 +136,20 @@ def require(wanted: Wanted) -> None:
 @dataclass(frozen=True)
 class _Running:
     flow: Flow
-    client: Member
-    server: Member
-    beside: Member | None = None
+    client: GroupProcess
+    server: GroupProcess
+    extra: GroupProcess | None = None
 
-    def endless(self) -> list[Member]:
+    def endless(self) -> list[GroupProcess]:
         """Its processes that do not end by themselves."""
         servers = [self.server] if self.flow.serves_on else []
-        return servers + ([self.beside] if self.beside else [])
+        return servers + ([self.extra] if self.extra else [])
 
-    def listeners(self) -> list[tuple[str, Member]]:
+    def listeners(self) -> list[tuple[str, GroupProcess]]:
         """Node and process of its servers."""
         options = self.flow.options
-        beside = [(options.from_, self.beside)] if self.beside else []
-        return [(options.to, self.server), *beside]
+        extra = [(options.from_, self.extra)] if self.extra else []
+        return [(options.to, self.server), *extra]
 
     def begun(self) -> bool:
         return self.client.ended is not None or self.client.output.startswith(STARTED)
@@ -173,9 +174,9 @@ def run_flows(
             return [Outcome(flow.workload, trouble) for flow, trouble in prepared]
         nodes = {name: lab.nodes[name] for _, options in wanted for name in options.nodes}
         stack.enter_context(reserved(nodes, {port for _, options in wanted for port in options.ports}))
-        crew = stack.enter_context(Crew())
-        running = [_start(crew, lab, flow, cpus) for flow, _ in prepared]
-        trouble = _drive(crew, running, lab, hooks)
+        group = stack.enter_context(ProcessGroup())
+        running = [_start(group, lab, flow, cpus) for flow, _ in prepared]
+        trouble = _drive(group, running, lab, hooks)
         several = len(running) > 1
         return [
             _finish(one, trouble, raw, f"{raw_name}-{number}" if several else raw_name)
@@ -213,9 +214,9 @@ def _resolve(name: str, family: int) -> str:
     return str(found[0][4][0])
 
 
-def when_told(command: Sequence[str], *, join_stderr: bool = False) -> list[str]:
+def wait_for_start(command: Sequence[str], *, join_stderr: bool = False) -> list[str]:
     """A command line that waits for a line on stdin and then becomes `command`."""
-    program = [sys.executable, "-I", "-S", str(Path(when_told_worker.__file__))]
+    program = [sys.executable, "-I", "-S", str(Path(start_gate.__file__))]
     return [*program, *(["--join-stderr"] if join_stderr else []), *command]
 
 
@@ -243,97 +244,95 @@ def _source(address: str, family: int) -> str:
         return str(probe.getsockname()[0])
 
 
-def _start(crew: Crew, lab: Lab, flow: Flow, cpus: Mapping[str, Collection[int]]) -> _Running:
+def _start(group: ProcessGroup, lab: Lab, flow: Flow, cpus: Mapping[str, Collection[int]]) -> _Running:
     options = flow.options
-    server = crew.start(lab.nodes[options.to], flow.server, role="server", cpus=cpus.get(options.to))
-    client = crew.start(
+    server = group.start(lab.nodes[options.to], flow.server, role="server", cpus=cpus.get(options.to))
+    client = group.start(
         lab.nodes[options.from_], flow.client, role="client", cpus=cpus.get(options.from_), talk=True
     )
-    beside = None
-    if flow.beside:
-        beside = crew.start(
-            lab.nodes[options.from_], flow.beside, role="beside", cpus=cpus.get(options.from_)
-        )
-    return _Running(flow, client, server, beside)
+    extra = None
+    if flow.extra:
+        extra = group.start(lab.nodes[options.from_], flow.extra, role="beside", cpus=cpus.get(options.from_))
+    return _Running(flow, client, server, extra)
 
 
-def _drive(crew: Crew, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> str | None:
-    """Take the flows from their start to their end; a reason that none of their processes would give."""
+def _drive(group: ProcessGroup, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> str | None:
+    """Run the started flows to their end. Returns a failure that no process reports itself, or None."""
     clients = [one.client for one in running]
-    omitting = [one for one in running if one.flow.omits]
+    with_warmup = [one for one in running if one.flow.own_warmup]
     patience = scaled(max(one.flow.options.timeout for one in running))
-    omit = max((one.flow.options.omit for one in omitting), default=0.0)
+    omit = max((one.flow.options.omit for one in with_warmup), default=0.0)
 
-    trouble = _wait_until_ready(crew, running, lab)
-    if trouble or _fallen(crew.members):
+    trouble = _wait_until_ready(group, running, lab)
+    if trouble or _any_ended(group.members):
         return trouble
-    for one in omitting:
-        one.client.tell(b"go\n")
-    if not crew.wait_until(lambda: all(one.begun() for one in omitting), time.monotonic() + patience):
+    for one in with_warmup:
+        one.client.send_line(b"go\n")
+    if not group.wait_until(lambda: all(one.begun() for one in with_warmup), time.monotonic() + patience):
         return f"client: the test did not start within {patience:g} s"
     start = time.monotonic()
-    if _fallen(clients):
-        crew.wait_for_end([], start + _FAILED_S, _FAILED_S)
+    if _any_ended(clients):
+        group.wait_for_end([], start + _FAILED_S, _FAILED_S)
         return None
-    if not crew.wait_until(lambda: _fallen(clients), start + omit):
+    if not group.wait_until(lambda: _any_ended(clients), start + omit):
         hooks.measuring()
-        crew.mark()
+        group.start_counting()
         for one in running:
-            if not one.flow.omits:
-                one.client.tell(b"go\n")
+            if not one.flow.own_warmup:
+                one.client.send_line(b"go\n")
     end = start + omit + max(one.flow.options.duration for one in running)
     for one in running:
-        if one.flow.rings_late:
-            _ring(crew, one, hooks, end, end + patience)
-    crew.wait_for_end([member for one in running for member in one.endless()], end + patience, _SETTLE_S)
+        if one.flow.alarm_at_end:
+            _end_by_alarm(group, one, hooks, end, end + patience)
+    group.wait_for_end([member for one in running for member in one.endless()], end + patience, _SETTLE_S)
     if any(client.killed for client in clients) and not any(_failed(client) for client in clients):
         return f"client: no result {patience:g} s after the end of the test, killed"
     return None
 
 
-def _wait_until_ready(crew: Crew, running: Sequence[_Running], lab: Lab) -> str | None:
-    """Wait for every server to listen, or for a process to end; what is missing after the time for it."""
+def _wait_until_ready(group: ProcessGroup, running: Sequence[_Running], lab: Lab) -> str | None:
+    """Wait for every server to listen, or for a process to end. Returns the port that does not listen."""
     waiting = [(node, member, one.flow.port) for one in running for node, member in one.listeners()]
 
     def ready() -> bool:
         while waiting:
             node, member, port = waiting[-1]
             if not lab.nodes[node].call(listens, member.process.pid, port):
-                return _fallen(crew.members)
+                return _any_ended(group.members)
             waiting.pop()
         return True
 
-    if crew.wait_until(ready, time.monotonic() + _READY_S, silent=True):
+    if group.wait_until(ready, time.monotonic() + _READY_S, silent=True):
         return None
     return f"server: port {waiting[-1][2]} does not listen after {_READY_S:g} s"
 
 
-def _ring(crew: Crew, one: _Running, hooks: Hooks, end: float, deadline: float) -> None:
-    """Ring the server's timer when the test is over: its time has passed, and both ends are asleep.
+def _end_by_alarm(group: ProcessGroup, one: _Running, hooks: Hooks, end: float, deadline: float) -> None:
+    """Send the server SIGALRM when the test is over: its time has passed, and both ends sleep.
 
-    It was over when they were first seen to sleep; nothing that comes later counts.
+    It was over when they were first seen to sleep; nothing later counts.
     """
     ends = (one.client, one.server)
     before: list[tuple[str, int] | None] = []
 
     def over() -> bool:
-        return _fallen(ends) or any(map(_failed, crew.members))
+        return _any_ended(ends) or any(map(_failed, group.members))
 
-    while not crew.wait_until(over, max(end, time.monotonic() + _ASLEEP_S)) and time.monotonic() < deadline:
+    while not group.wait_until(over, max(end, time.monotonic() + _ASLEEP_S)) and time.monotonic() < deadline:
         now = [member.activity() for member in ends]
         if now == before and all(found and found[0] == psutil.STATUS_SLEEPING for found in now):
             return one.server.alarm()
         if now != before:
             hooks.over()
-            crew.over()
+            group.stop_counting()
         before = now
 
 
-def _fallen(members: Sequence[Member]) -> bool:
+def _any_ended(members: Sequence[GroupProcess]) -> bool:
     return any(member.ended for member in members)
 
 
-def _failed(member: Member) -> bool:
+def _failed(member: GroupProcess) -> bool:
     return member.ended is not None and not member.killed and member.ended.status != 0
 
 
@@ -341,12 +340,12 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
     members = {"client": one.client, "server": one.server}
     outputs = {role: bytes(member.output).removeprefix(STARTED) for role, member in members.items()}
     reading = _read(one.flow, outputs)
-    words = [_words(member, reading.errors.get(role)) for role, member in members.items()]
-    reason = "; ".join(filter(None, [*words, trouble])) or None
+    messages = [_message(member, reading.errors.get(role)) for role, member in members.items()]
+    reason = "; ".join(filter(None, [*messages, trouble])) or None
     if reason is None and reading.workload.bits_per_second is None:
         reason = f"client: {reading.workload.tool} ended without a result"
     if reason is None:
-        reason = "; ".join(_untrue(one, reading)) or None
+        reason = "; ".join(_contradictions_of(one, reading)) or None
     kept = _keep(outputs, one.flow, raw, f"{raw_name}-{reading.workload.tool}")
     return Outcome(
         workload=structs.replace(reading.workload, raw=kept),
@@ -355,8 +354,9 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
         resolution_s=reading.resolution_s,
         arrived=_at_nodes(one.flow.options, reading.arrived),
         least_packets=_at_nodes(one.flow.options, reading.least_packets),
-        counts_from=one.client.told_at.monotonic + (one.flow.options.omit if one.flow.omits else 0.0)
-        if one.client.told_at
+        counts_from=one.client.line_sent_at.monotonic
+        + (one.flow.options.omit if one.flow.own_warmup else 0.0)
+        if one.client.line_sent_at
         else None,
         processes=_uses(one),
         pids={role: member.process.pid for role, member in members.items()},
@@ -366,9 +366,9 @@ def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Out
 def _uses(one: _Running) -> dict[str, ProcessUse]:
     """CPU seconds by role. A server in the client's node is the client's: it is what sends."""
     client, server = one.client.use(), one.server.use()
-    if one.beside is not None:
-        beside = one.beside.use()
-        client = ProcessUse(user_s=client.user_s + beside.user_s, system_s=client.system_s + beside.system_s)
+    if one.extra is not None:
+        extra = one.extra.use()
+        client = ProcessUse(user_s=client.user_s + extra.user_s, system_s=client.system_s + extra.system_s)
     return {"client": client, "server": server}
 
 
@@ -377,21 +377,21 @@ def _read(flow: Flow, outputs: Mapping[str, bytes]) -> Reading:
         return flow.read(flow.workload, outputs["client"], outputs["server"])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         # Another version of the tool than those we know, or something else of its name.
-        words = f"its result cannot be read: {type(error).__name__}: {error}".splitlines()[0]
-        return Reading(flow.workload, errors={"client": words})
+        text = f"its result cannot be read: {type(error).__name__}: {error}".splitlines()[0]
+        return Reading(flow.workload, errors={"client": text})
 
 
-def _untrue(one: _Running, reading: Reading) -> list[str]:
+def _contradictions_of(one: _Running, reading: Reading) -> list[str]:
     """Why the figures of a flow that gave some cannot be true."""
     workload = reading.workload
-    told = one.client.told_at
+    begun = one.client.line_sent_at
     ends = [one.client] if one.flow.serves_on else [one.client, one.server]  # the later one has the figures
     ended = max((end.ended_at for end in ends if end.ended_at), key=lambda at: at.monotonic, default=None)
-    if told is None or ended is None:
-        return ["client: gave figures before it was told to begin"]
+    if begun is None or ended is None:
+        return ["client: gave figures before it was started"]
     claim = Claim(
         tool=workload.tool,
-        asked_s=one.flow.options.duration,
+        requested_s=one.flow.options.duration,
         seconds=reading.measured_s,
         bits_per_second=workload.bits_per_second or 0.0,
         octets=workload.bytes,
@@ -401,7 +401,7 @@ def _untrue(one: _Running, reading: Reading) -> list[str]:
         wall_clock=one.flow.wall_clock,
         outstanding=one.flow.outstanding,
     )
-    return contradictions(claim, Span(told, ended))
+    return contradictions(claim, Span(begun, ended))
 
 
 def _at_nodes(options: Options, roles: Mapping[str, int]) -> dict[str, int]:
@@ -412,12 +412,12 @@ def _at_nodes(options: Options, roles: Mapping[str, int]) -> dict[str, int]:
     return {nodes[role]: count for role, count in roles.items()}
 
 
-def _words(member: Member, error: str | None) -> str | None:
-    """What went wrong with this end: in the tool's words first, else how its process ended."""
+def _message(member: GroupProcess, error: str | None) -> str | None:
+    """What went wrong at this end: the tool's own message, else how its process ended."""
     how = member.how_it_ended()
     lines = member.errors() if how else []
-    words = error or (lines[0] if lines else how)
-    return f"{member.role}: {words}" if words else None
+    text = error or (lines[0] if lines else how)
+    return f"{member.role}: {text}" if text else None
 
 
 def _keep(outputs: Mapping[str, bytes], flow: Flow, raw: Path, stem: str) -> list[str]:

@@ -85,7 +85,7 @@ class FlowsOptions(Options):
         before = sum(earlier.count for earlier in self.flows[:index])
         model = TOOLS[spec.tool].options
         common = self.model_dump(by_alias=True, include={"from_", "to", "family", "timeout"})
-        # netperf cannot omit: it starts when the others' omitted seconds are over, and ends with them.
+        # netperf has no warm-up: it starts when the others' warm-up seconds are over, and ends with them.
         times = {"duration": self.duration, "omit": 0.0 if spec.tool == "netperf" else self.omit}
         given = {**common, **times, "tool": spec.tool, **(spec.model_extra or {})}
         for number in range(before, before + spec.count):

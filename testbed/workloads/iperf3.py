@@ -18,12 +18,12 @@ from testbed.lab.lab import Lab
 from testbed.records.round import Workload
 from testbed.unit_fields import BitRate, Bytes, Microseconds, Port, Seconds
 from testbed.workloads import iperf3_worker
+from testbed.workloads.argument_types import Congestion, DeviceName
 from testbed.workloads.arguments import check_arguments
 from testbed.workloads.flow import Flow, FlowTool
 from testbed.workloads.iperf3_arguments import CLIENT, SERVER
 from testbed.workloads.iperf3_result import read
 from testbed.workloads.tool import Options
-from testbed.workloads.words import Congestion, DeviceName
 from testbed.yamlfile import mistake
 
 _LENGTH = 128 << 10  # bytes of a write over TCP, where none are asked for (DEFAULT_TCP_BLKSIZE)

@@ -59,7 +59,7 @@ def _arrived(result: _Part) -> dict[str, int]:
 
 
 def _intervals(result: _Part) -> tuple[float | None, list[float], list[float]]:
-    """The length of the intervals in seconds, and bits a second in the omitted ones and in the others.
+    """The length of the intervals in seconds, and bit/s in the warm-up intervals and in the others.
 
     The figures are the client's own: what it sent, or with -R what it got; both with --bidir. A rest
     at the end that is no whole interval is left out: it says as much of the clock as of the flow.

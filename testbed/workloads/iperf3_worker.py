@@ -7,7 +7,7 @@ global state and cannot run twice; it imports as little as it can because every
 round starts two of it. The options are those of the `iperf3` command. A client
 waits for a line on stdin before it connects, so that it can be started beside
 its server. What comes out on stdout: a client's line `started` at the moment
-the test starts (the omitted seconds begin), then the JSON as libiperf prints
+the test starts (the warm-up seconds begin), then the JSON as libiperf prints
 it. Errors that are not in the JSON go to stderr in the library's words. Exit
 status 1 for those, else 0: libiperf 3.12 calls a refused connection a success,
 so the JSON's `error` has the last word.

@@ -14,12 +14,12 @@ from testbed.errors import MissingCapability
 from testbed.lab.lab import Lab
 from testbed.records.round import Workload
 from testbed.unit_fields import Bytes, Port
+from testbed.workloads.argument_types import Congestion
 from testbed.workloads.arguments import check_arguments
-from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
+from testbed.workloads.flow import Flow, FlowTool, source_address, wait_for_start
 from testbed.workloads.kperf_arguments import CLIENT as CLIENT_ARGUMENTS
 from testbed.workloads.kperf_result import read
 from testbed.workloads.tool import Options
-from testbed.workloads.words import Congestion
 from testbed.yamlfile import mistake
 
 CLIENT, SERVER = "kperf-client", "kperf-server"
@@ -112,12 +112,12 @@ def flow(lab: Lab, options: KperfOptions, address: str) -> Flow:
         workload=Workload(
             tool="kperf", client_argv=client, server_argv=server, congestion=options.congestion
         ),
-        client=when_told(client, join_stderr=True),
+        client=wait_for_start(client, join_stderr=True),
         server=server,
-        beside=server,
+        extra=server,
         port=options.port,
         read=lambda known, output, _: read(known, output),
-        omits=False,
+        own_warmup=False,
         serves_on=True,
     )
 

@@ -8,7 +8,7 @@ from functools import cache
 from testbed.available import output_of, version_in
 from testbed.lab.lab import Lab
 from testbed.records.round import Tuple, Workload
-from testbed.workloads.flow import Flow, FlowTool, source_address, when_told
+from testbed.workloads.flow import Flow, FlowTool, source_address, wait_for_start
 from testbed.workloads.netperf_options import NetperfOptions, client_options, server_options
 from testbed.workloads.netperf_result import read
 
@@ -44,15 +44,15 @@ def flow(lab: Lab, options: NetperfOptions, address: str) -> Flow:
     return Flow(
         options=options,
         workload=workload,
-        client=when_told(client),
+        client=wait_for_start(client),
         server=server,
         port=options.control_port,
         read=lambda known, output, _: read(known, output, options),
-        omits=False,
+        own_warmup=False,
         serves_on=True,
         # Its server waits for a further connection, until a timer set to PAD_TIME (4 s) beyond
         # the test interrupts it (recv_omni in src/nettest_omni.c).
-        rings_late=options.test == "TCP_CRR",
+        alarm_at_end=options.test == "TCP_CRR",
         wall_clock=True,  # gettimeofday
         outstanding=1 + options.burst,
     )

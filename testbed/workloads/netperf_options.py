@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from testbed.unit_fields import Bytes, Port
+from testbed.workloads.argument_types import Congestion
 from testbed.workloads.arguments import check_arguments
 from testbed.workloads.netperf_arguments import CLASSIC_TEST, GLOBAL, TEST
 from testbed.workloads.tool import Options
-from testbed.workloads.words import Congestion
 from testbed.yamlfile import mistake
 
 Test = Literal["TCP_STREAM", "TCP_MAERTS", "TCP_SENDFILE", "TCP_RR", "TCP_CRR", "UDP_STREAM", "UDP_RR"]

@@ -1,4 +1,4 @@
-"""The processes of one measurement: started together, listened to together, none left behind."""
+"""The processes of one measurement, started and ended as a group; none is left behind."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from testbed.nodes.node import Ended, Node, Process
 from testbed.records.round import ProcessUse
 from testbed.slowness import scaled
 
-_POLL_S = 0.002  # between two looks at something that tells nobody when it changes
+_POLL_S = 0.002  # between two looks at what sends no event when it changes
 _EXIT_S = scaled(5.0)  # from a process's last output to its end
 _DYING_S = scaled(1.0)  # for the end of a server whose client failed, which may be the reason
 
 
-class Member:
-    """One process of the crew, with all that it wrote."""
+class GroupProcess:
+    """One process of a group, with all that it wrote."""
 
     def __init__(self, process: Process, errors: IO[bytes]) -> None:
         self.process = process
         self.output = bytearray()
         self.ended: Ended | None = None
         self.killed = False
-        self.told_at: Moment | None = None
+        self.line_sent_at: Moment | None = None
         self.ended_at: Moment | None = None
         self._used = Used(0.0, 0.0)
         self._until: Used | None = None
@@ -44,16 +44,16 @@ class Member:
     def role(self) -> str:
         return self.process.role
 
-    def tell(self, line: bytes) -> None:
-        """Write to its stdin. A process that is gone does not hear it."""
+    def send_line(self, line: bytes) -> None:
+        """Write `line` to its stdin, and note when. Ignored where the process is gone."""
         assert self.process.stdin is not None
-        self.told_at = clocks.read()
+        self.line_sent_at = clocks.read()
         with suppress(BrokenPipeError):
             self.process.stdin.write(line)
             self.process.stdin.flush()
 
     def end(self, ended: Ended | None) -> None:
-        """Note how it ended, and that this is seen now; None where it still runs."""
+        """Note its end (None: it still runs) and the time at which that was seen."""
         self.ended, self.ended_at = ended, clocks.read() if ended else None
 
     def errors(self) -> list[str]:
@@ -61,12 +61,12 @@ class Member:
         self._errors.seek(0)
         return [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
 
-    def mark(self) -> None:
-        """What it does from now on counts as its use of the CPU."""
+    def start_counting(self) -> None:
+        """Count its CPU time from now on."""
         self._used = self.process.used()
 
-    def over(self) -> None:
-        """What it does from now on does not count any more."""
+    def stop_counting(self) -> None:
+        """Count its CPU time until now."""
         self._until = self.process.used()
 
     def activity(self) -> tuple[str, int] | None:
@@ -83,7 +83,7 @@ class Member:
             os.kill(self.process.pid, signal.SIGALRM)
 
     def use(self) -> ProcessUse:
-        """CPU seconds from the mark until it was over or ended, of it and of all that it started.
+        """CPU seconds while they counted, of the process and of all that it started.
 
         0 while it runs.
         """
@@ -102,11 +102,11 @@ class Member:
         return f"exit status {self.ended.status}"
 
 
-class Crew:
-    """A context manager: leaving it kills what still runs."""
+class ProcessGroup:
+    """Processes of one measurement. A context manager: leaving it kills those that still run."""
 
     def __init__(self) -> None:
-        self.members: list[Member] = []
+        self.members: list[GroupProcess] = []
         self._selector = selectors.DefaultSelector()
 
     def __enter__(self) -> Self:
@@ -124,8 +124,8 @@ class Crew:
 
     def start(
         self, node: Node, argv: Sequence[str], *, role: str, cpus: Collection[int] | None, talk: bool = False
-    ) -> Member:
-        """Start `argv` in `node`; with `talk` it has a stdin that `Member.tell` writes to."""
+    ) -> GroupProcess:
+        """Start `argv` in `node`; with `talk` it has a stdin that `GroupProcess.send_line` writes to."""
         errors = os.fdopen(os.memfd_create(f"{role}-stderr"), "r+b")
         process = node.start(
             argv,
@@ -135,7 +135,7 @@ class Crew:
             stdout=subprocess.PIPE,
             stderr=errors,
         )
-        member = Member(process, errors)
+        member = GroupProcess(process, errors)
         self.members.append(member)
         assert process.stdout is not None
         self._selector.register(process.stdout.fileno(), selectors.EVENT_READ, member)
@@ -144,7 +144,7 @@ class Crew:
     def wait_until(self, happened: Callable[[], bool], deadline: float, *, silent: bool = False) -> bool:
         """Take in output until `happened()`, or until `deadline` (time.monotonic()); whether it happened.
 
-        `silent` says that no output tells when to look again (a socket's state, say).
+        `silent`: no output accompanies the event (a socket's state, say), so it is polled.
         """
         while not happened():
             left = deadline - time.monotonic()
@@ -153,7 +153,7 @@ class Crew:
             self._take(min(left, _POLL_S) if silent else left)
         return True
 
-    def wait_for_end(self, endless: Collection[Member], deadline: float, settle: float) -> None:
+    def wait_for_end(self, endless: Collection[GroupProcess], deadline: float, settle: float) -> None:
         """Take in output until every process has ended but the `endless`, which are killed then.
 
         Once one has ended, the others get `settle` seconds at most. What runs
@@ -168,17 +168,17 @@ class Crew:
             self.wait_until(lambda: all(member.ended for member in self.members), time.monotonic() + _DYING_S)
         self.kill()
 
-    def mark(self) -> None:
-        """What the processes do from now on counts."""
+    def start_counting(self) -> None:
+        """Count the CPU time of the processes from now on."""
         for member in self.members:
             if member.ended is None:
-                member.mark()
+                member.start_counting()
 
-    def over(self) -> None:
-        """What the processes do from now on does not count."""
+    def stop_counting(self) -> None:
+        """Count the CPU time of the processes until now."""
         for member in self.members:
             if member.ended is None:
-                member.over()
+                member.stop_counting()
 
     def kill(self) -> None:
         """End every process that still runs."""
@@ -195,14 +195,14 @@ class Crew:
             time.sleep(timeout)  # nothing runs: only the clock can change what is waited for
             return
         for key, _ in self._selector.select(timeout):
-            member: Member = key.data
+            member: GroupProcess = key.data
             data = os.read(key.fd, 1 << 16)
             member.output += data
             if not data:
                 self._selector.unregister(key.fd)
                 self._reap(member)
 
-    def _reap(self, member: Member) -> None:
+    def _reap(self, member: GroupProcess) -> None:
         try:
             member.end(member.process.wait(_EXIT_S))
         except TimeoutError:

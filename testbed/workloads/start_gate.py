@@ -1,8 +1,8 @@
-"""Becomes a command when told to: reads one line from stdin, then executes its arguments.
+"""Wait for the start line: read one byte from stdin, then execute the command in the arguments.
 
-    python -I -S when_told.py [--join-stderr] COMMAND ARGUMENT...
+    python -I -S start_gate.py [--join-stderr] COMMAND ARGUMENT...
 
-It lets a program that starts its test at once take part in a common start. End
+Programs that start their test at once take part in a common start by it. End
 of file in place of the line means that nobody waits for the result any more.
 With --join-stderr what the command writes to stderr comes out on stdout.
 """

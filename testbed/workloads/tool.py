@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from testbed.lab.lab import Lab
 from testbed.records.round import ProcessUse, Workload
 from testbed.unit_fields import Seconds
-from testbed.workloads.words import Address
+from testbed.workloads.argument_types import Address
 
 
 class Options(BaseModel):
@@ -27,8 +27,10 @@ class Options(BaseModel):
     address: Address | None = Field(
         None, description="where the client connects to; the first address of `to` when absent"
     )
-    duration: Seconds = Field(10.0, gt=0, le=86_400, description="time that counts, after the omitted one")
-    omit: Seconds = Field(0.0, ge=0, le=86_400, description="time at the start that does not count")
+    duration: Seconds = Field(10.0, gt=0, le=86_400, description="measured time, after the warm-up")
+    omit: Seconds = Field(
+        0.0, ge=0, le=86_400, description="warm-up time at the start, excluded from the result"
+    )
     timeout: Seconds = Field(
         10.0, gt=0, le=86_400, description="time beyond omit and duration after which the test is given up"
     )

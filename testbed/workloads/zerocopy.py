@@ -23,9 +23,9 @@ from testbed.lab.lab import Lab
 from testbed.records.round import Tuple, Workload, Zerocopy
 from testbed.unit_fields import Bytes, Port
 from testbed.workloads import hugepages_keeper, zerocopy_worker
+from testbed.workloads.argument_types import Congestion
 from testbed.workloads.flow import Flow, FlowTool, Reading, json_object
 from testbed.workloads.tool import Options
-from testbed.workloads.words import Congestion
 
 
 class ZerocopyOptions(Options):

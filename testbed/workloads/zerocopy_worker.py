@@ -35,7 +35,7 @@ LAST_COMPLETIONS_S = 3.0
 
 
 def send(config: dict[str, Any]) -> dict[str, Any]:
-    """Send for omit + duration seconds."""
+    """Send for the warm-up and measured seconds (omit + duration)."""
     view = memoryview(_pages(config))[: config["length"]]  # unmapped when the process ends
     with _connection(config) as sock:
         sender = Sender(sock, view, config["zerocopy"])
@@ -55,7 +55,7 @@ def send(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def receive(config: dict[str, Any]) -> dict[str, Any]:
-    """Accept one connection and receive until it ends; the figures after `omit` seconds."""
+    """Accept one connection and receive until it ends; the figures after the warm-up seconds (`omit`)."""
     buffer = bytearray(1 << 20)
     with socket.create_server(("", config["port"]), family=_family(config)) as server:
         sock, _ = server.accept()

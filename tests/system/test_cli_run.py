@@ -121,7 +121,7 @@ def test_the_sizes_are_the_arithmetic_of_nagle(nagle):
 def test_a_record_has_what_scripts_rely_on(nagle):
     record = rounds(nagle[1])[-1]
     seconds = record["measured_s"]
-    assert 0.9 <= seconds < 1.9, "the omitted second does not count"
+    assert 0.9 <= seconds < 1.9, "the warm-up second is excluded"
     assert record["workload"]["bits_per_second"] == pytest.approx(record["workload"]["bytes"] * 8 / seconds)
     assert record["workload"]["congestion"] == "cubic"
     assert record["settings"]["client:veth0"]["gso_max_size"] == 524_280

@@ -72,7 +72,7 @@ def test_prediction_agrees_with_a_flow(topology, target, family, changes):
     with open_lab(changed(load_topology(topology), changes)) as lab:
         predicted = forecast(lab, "client", target, family, this_kernels_traits())
         checked = check_path(lab, predicted, "client", target, family)
-    assert {f"{c.hop.place} {c.hop.direction}: {c}" for c in checked if not c.agrees} == set()
+    assert {f"{c.hop.reference} {c.hop.direction}: {c}" for c in checked if not c.agrees} == set()
     assert checked
     assert all(c.seen is not None for c in checked)
 
@@ -97,7 +97,7 @@ def test_a_wrong_prediction_is_found_out():
         predicted = forecast(lab, "client", "server", 6, this_kernels_traits())
         lab.set({"*:veth0": {"gso_max_size": 65536}})
         seen = observe(lab, "client", "server", 6, mss=predicted[0].mss)
-    assert not any(judge(hop, seen[hop.place, hop.direction]).agrees for hop in predicted)
+    assert not any(judge(hop, seen[hop.reference, hop.direction]).agrees for hop in predicted)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from testbed.running.runner import Observer, Runner, Stop, new_run, reopen
 
 
 class Scripted:
-    """A place whose rounds are valid or not as `verdicts` says, round after round; then all are valid."""
+    """A site whose rounds are valid or not as `verdicts` says, round after round; then all are valid."""
 
     def __init__(self, verdicts, stop, *, stop_in=None, name=KERNEL, refuses=()):
         self.name, self.raw = name, Path()
@@ -32,7 +32,7 @@ class Scripted:
 
     def measure(self, task):
         if task.number == self._stop_in:  # a signal arrives while it is measured
-            self._stop.asked = True
+            self._stop.requested = True
         valid = self._verdicts.pop(0) if self._verdicts else True
         return task.record(valid=valid, reason=None if valid else "told to", started="t", ended="t")
 
@@ -67,8 +67,8 @@ def writer(fresh, tmp_path):
 def ended(nagle, writer, verdicts=(), stop_in=None, earlier=()):
     """The status of a run with these verdicts, stopped in round `stop_in`; the runner."""
     stop = Stop()
-    place = Scripted(verdicts, stop, stop_in=stop_in)
-    runner = Runner(nagle, [Leg()], lambda leg: place, writer, Observer(), stop)
+    site = Scripted(verdicts, stop, stop_in=stop_in)
+    runner = Runner(nagle, [Leg()], lambda leg: site, writer, Observer(), stop)
     status = runner.run(earlier)
     assert writer.run.status == status
     return status, runner
@@ -124,11 +124,11 @@ def of_two_kernels(nagle, writer, refuses, stop_in=None):
     """A run on two kernels that refuse these states; the kernels that were opened."""
     stop, opened = Stop(), []
 
-    def open_place(leg):
+    def open_site(leg):
         opened.append(leg.kernel)
         return Scripted([], stop, stop_in=stop_in, name=leg.kernel, refuses=refuses[leg.kernel])
 
-    runner = Runner(nagle, legs(["old", "new"], 2, 1), open_place, writer, Observer(), stop)
+    runner = Runner(nagle, legs(["old", "new"], 2, 1), open_site, writer, Observer(), stop)
     return runner.run, opened
 
 

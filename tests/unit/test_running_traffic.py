@@ -23,8 +23,8 @@ def traffic(octets=1_050_000_000, packets=20_000, counted=None, late=0.0, acked=
     )
 
 
-def found(seen, outcome=OUTCOME, *, omits=False, crosses=True):
-    return disagreements(outcome, seen, omits=omits, crosses=crosses)
+def found(seen, outcome=OUTCOME, *, has_warmup=False, crosses=True):
+    return disagreements(outcome, seen, has_warmup=has_warmup, crosses=crosses)
 
 
 def test_payload_with_its_headers_is_what_the_devices_received():
@@ -52,7 +52,7 @@ def test_bytes_that_a_tool_prints_as_a_rate_and_a_rounded_time():
     ],
 )
 def test_after_omitted_seconds_the_devices_count_anew(counted, late, count):
-    assert len(found(traffic(octets=3 * 10**9, counted=counted, late=late), omits=True)) == count
+    assert len(found(traffic(octets=3 * 10**9, counted=counted, late=late), has_warmup=True)) == count
 
 
 @pytest.mark.parametrize(("acked", "count"), [(10**9, 0), (1_450_000_000, 0), (1_500_000_000, 1)])

@@ -10,7 +10,7 @@ from testbed.clocks import Moment
 from testbed.workloads.contradictions import Claim, Span, contradictions
 
 SPAN = Span(Moment(100.0, 1e9), Moment(111.0, 1e9 + 11))
-CLAIM = Claim(tool="tool", asked_s=10, seconds=10.0, bits_per_second=8e9, octets=10**10)
+CLAIM = Claim(tool="tool", requested_s=10, seconds=10.0, bits_per_second=8e9, octets=10**10)
 RR = replace(
     CLAIM,
     bits_per_second=16e4,
@@ -33,7 +33,7 @@ def test_what_can_be_true(claim):
     ("claim", "words"),
     [
         (replace(CLAIM, seconds=-3590.0), "measured for -3590 s, and was asked for 10 s"),
-        (replace(CLAIM, seconds=0.0, asked_s=0.1), "measured for 0 s"),
+        (replace(CLAIM, seconds=0.0, requested_s=0.1), "measured for 0 s"),
         (replace(CLAIM, seconds=8.0, octets=8 * 10**9), "measured for 8 s, and was asked for 10 s"),
         (replace(CLAIM, seconds=11.1), "measured for 11.1 s, and was there for 11.000 s"),
         (replace(CLAIM, bits_per_second=-1.0), "counted 10000000000 bytes at -1 bit/s"),
@@ -57,9 +57,9 @@ def test_what_cannot(claim, words):
 def test_a_step_matters_to_a_tool_that_measures_by_the_wall_clock(wall_clock, found):
     """Forward by less than the client's start and end take: the time it gives is possible."""
     span = Span(Moment(100.0, 1e9), Moment(111.0, 1e9 + 11.5))
-    told = contradictions(replace(CLAIM, wall_clock=wall_clock, seconds=10.5, octets=None), span)
-    assert len(told) == found
-    assert all("wall clock, which was set forward by 0.500 s during the test" in words for words in told)
+    begun = contradictions(replace(CLAIM, wall_clock=wall_clock, seconds=10.5, octets=None), span)
+    assert len(begun) == found
+    assert all("wall clock, which was set forward by 0.500 s during the test" in words for words in begun)
 
 
 def test_requests_beside_each_other_wait_longer_together_than_the_test():
@@ -78,7 +78,7 @@ def test_an_honest_tool_is_believed(asked, before, after, rate, printed):
     """It measures for what it was asked, and prints with few decimals."""
     claim = Claim(
         tool="tool",
-        asked_s=asked,
+        requested_s=asked,
         seconds=round(asked + after / 9, printed),
         bits_per_second=rate,
         octets=int(rate * (asked + after / 9) / 8),

@@ -1,4 +1,4 @@
-"""Names that become a part of a tool's command line: one word each, from which nothing around it changes."""
+"""Types of values that become one argument of a tool's command line, without separators in them."""
 
 from __future__ import annotations
 
