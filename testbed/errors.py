@@ -28,8 +28,17 @@ class MissingCapability(TestbedError):
     exit_status = 3
 
 
+_CHUNK = 2**16
+
+
 def printable(text: str, keep: str = "") -> str:
-    """`text` without commands to a terminal: what cannot be printed, and is not in `keep`, as its escape."""
-    if text.isprintable():
+    """`text` without commands to a terminal: what cannot be printed, and is not in `keep`, as its escape.
+
+    A report may have 100 MB: it is looked at piece by piece, and copied only where it must change.
+    """
+    kept = str.maketrans("", "", keep)
+    pieces = (text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK))
+    if all(piece.translate(kept).isprintable() for piece in pieces):
         return text
-    return "".join(c if c in keep or c.isprintable() else ascii(c)[1:-1] for c in text)
+    changed = {c for c in set(text) if c not in keep and not c.isprintable()}
+    return text.translate({ord(c): ascii(c)[1:-1] for c in changed})
