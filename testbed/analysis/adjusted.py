@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from testbed.analysis.columns import Series, StateRounds
-from testbed.analysis.part import Part
+from testbed.analysis.frozen import FrozenModel
 from testbed.stats.compare import Comparison, Verdict, judged_together
 from testbed.stats.covariance import Adjusted, adjusted
 
@@ -15,7 +15,7 @@ from testbed.stats.covariance import Adjusted, adjusted
 COVARIATES = ("noise.foreign", "noise.steal")
 
 
-class AdjustedData(Part):
+class AdjustedData(FrozenModel):
     """The comparison as it would be with rounds disturbed alike. Where it is given, it decides."""
 
     covariate: str = Field(description="the metric that it is adjusted for")

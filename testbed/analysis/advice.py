@@ -9,14 +9,14 @@ from statistics import fmean
 from pydantic import Field
 
 from testbed.analysis.columns import StateRounds
+from testbed.analysis.frozen import FrozenModel
 from testbed.analysis.metric_key import DeviceMetric
 from testbed.analysis.metrics import BITS
-from testbed.analysis.part import Part
 from testbed.records.run import Run
 from testbed.stats.power import Cost, Parts, Plan, parts, plan_for_target, plan_for_time, warmup_bias
 
 
-class PlanData(Part):
+class PlanData(FrozenModel):
     """Rounds that would know the effect to +- `half_width`."""
 
     pairs: int
@@ -26,7 +26,7 @@ class PlanData(Part):
     half_width: float = Field(description="of the 95% interval of the effect, as a fraction")
 
 
-class AdviceData(Part):
+class AdviceData(FrozenModel):
     """Where the variance of one comparison lies, and what to do about it."""
 
     drift: float = Field(description="share of a round's variance that a block shares; pairs cancel it")

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import Field
 
 from testbed.analysis.columns import StateRounds
+from testbed.analysis.frozen import FrozenModel
 from testbed.analysis.metric_key import DeviceMetric, PacketSizeKey, packet_size
 from testbed.analysis.metrics import BITS
-from testbed.analysis.part import Part
 from testbed.headers import JUMBO_OPTION, LARGEST_PAYLOAD
 from testbed.records.run import Run, state_label
 from testbed.stats.boots import boot_interval, levels
@@ -25,7 +25,7 @@ ONE_BOOT = (
 )
 
 
-class BootsData(Part):
+class BootsData(FrozenModel):
     """The throughput of a state by boots, in bit/s."""
 
     boots: int

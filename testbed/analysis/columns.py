@@ -158,58 +158,58 @@ class StateRounds:
             column.indices.append(index)
             column.values.append(value)
 
-    def tell(self, side: Side, sizes: Container[int]) -> None:
+    def add_sizes(self, side: Side, sizes: Container[int]) -> None:
         """Make columns of these sizes of a side."""
         for size, column in self.sizes.get(side, SizeLog()).columns(sizes).items():
             self.columns[side.metric(size)] = column
 
 
 @dataclass
-class Gathered:
+class RoundColumns:
     """All rounds of a run by state. `clock_steps`: round -> by how many seconds its wall clock was set."""
 
     states: dict[str, StateRounds] = field(default_factory=dict)
     clock_steps: dict[int, list[float]] = field(default_factory=dict)
 
-    def tell_sizes(self, least: float, also: Iterable[str | DeviceMetric] = ()) -> None:
+    def select_sizes(self, least: float, also: Iterable[str | DeviceMetric] = ()) -> None:
         """Make metrics of the packet sizes with a share of `least` of their side in any state.
 
         0 takes all. `also` names metrics to take whatever they carry.
         """
-        told: dict[Side, set[int]] = {}
+        selected: dict[Side, set[int]] = {}
         for held in self.states.values():
             for side, log in held.sizes.items():
-                told.setdefault(side, set()).update(log.main(least))
+                selected.setdefault(side, set()).update(log.main(least))
         for key in also:
             if found := packet_size(key):
-                told.setdefault(found.side, set()).add(found.size)
+                selected.setdefault(found.side, set()).add(found.size)
         for held in self.states.values():
-            for side, sizes in told.items():
-                held.tell(side, sizes)
+            for side, sizes in selected.items():
+                held.add_sizes(side, sizes)
 
 
-def gather(rounds: Iterable[Round], run: Run) -> Gathered:
-    """Condense the rounds. States that had no round are left out, the others in the experiment's order."""
+def condense(rounds: Iterable[Round], run: Run) -> RoundColumns:
+    """Condense rounds to columns by state, in the experiment's order; states without a round are left out."""
     kernels = len(run.kernels)
     states = {
         state_label(state, kernel, kernels): StateRounds(state, kernel)
         for state in run.states
         for kernel in run.kernels
     }
-    gathered = Gathered(states)
+    columns = RoundColumns(states)
     for record in rounds:
         name = state_label(record.state, record.kernel, kernels)
         held = states.setdefault(name, StateRounds(record.state, record.kernel))
         if record.clock_steps:
-            gathered.clock_steps[record.round] = [step.by_s for step in record.clock_steps]
+            columns.clock_steps[record.round] = [step.by_s for step in record.clock_steps]
         if record.warmup:
             held.warmup += 1
         elif record.valid:
             held.add(record)
         else:
             held.invalid.append(replace(record, packet_sizes=[], settings={}))
-    gathered.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
-    return gathered
+    columns.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
+    return columns
 
 
 def in_pairs(x: Series, y: Series) -> tuple[list[float], list[float]]:

@@ -12,14 +12,14 @@ from testbed.records.run import Run
 _TOLD_BY_METHOD = {"tool", "from", "to", "family", "duration", "omit", "congestion"}
 
 
-def asked_states(run: Run) -> list[str]:
+def measured_states(run: Run) -> list[str]:
     """The states in the experiment's order, those that were skipped left out."""
     return [name for name in run.states if name not in run.skipped]
 
 
 def state_headers(run: Run) -> dict[str, str]:
     """State -> what makes it: the settings asked for, and the options in which the states differ."""
-    states = {name: run.states[name] for name in asked_states(run)}
+    states = {name: run.states[name] for name in measured_states(run)}
     options = {name: _options(state) for name, state in states.items()}
     differing = {key for one in options.values() for key in one if _differs(key, options.values())}
     headers = {}
@@ -80,7 +80,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def _flow(run: Run) -> str:
-    states = [run.states[name].get("workload") or {} for name in asked_states(run)]
+    states = [run.states[name].get("workload") or {} for name in measured_states(run)]
     common = {k: v for k, v in (states[0] if states else {}).items() if all(s.get(k) == v for s in states)}
     tool = str(common.get("tool", "the workload"))
     version = run.tools.get(tool, "")
@@ -92,7 +92,7 @@ def _flow(run: Run) -> str:
 
 
 def _protocol(run: Run, examples: Mapping[str, Round]) -> str:
-    states = [run.states[name].get("workload") or {} for name in asked_states(run)]
+    states = [run.states[name].get("workload") or {} for name in measured_states(run)]
     omitted = max((float(state.get("omit") or 0) for state in states), default=0.0)
     measured = sorted({f"{record.measured_s:.3g}" for record in examples.values() if record.measured_s})
     seconds = f"{' to '.join(dict.fromkeys((measured[0], measured[-1])))} s" if measured else ""

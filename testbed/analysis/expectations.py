@@ -9,13 +9,13 @@ from pydantic import Field
 
 from testbed.analysis.columns import StateRounds, in_pairs
 from testbed.analysis.expect import Expectation, Figures, judge, parse
+from testbed.analysis.frozen import FrozenModel
 from testbed.analysis.metric_key import DeviceMetric
-from testbed.analysis.part import Part
 from testbed.records.run import Run, state_label
 from testbed.stats.compare import compare_pairs
 
 
-class ExpectationData(Part):
+class ExpectationData(FrozenModel):
     expectation: str
     state: str
     holds: bool | None = Field(description="null where the rounds cannot tell; that is not met either")
@@ -33,7 +33,7 @@ class StateRatio:
     ci95: tuple[float, float] | None
 
 
-def asked_expectations(run: Run) -> list[Expectation]:
+def declared_expectations(run: Run) -> list[Expectation]:
     """`expect:` of the experiment."""
     return parse(run.experiment.get("expect") or [], list(run.states))
 
@@ -42,7 +42,7 @@ def judged_expectations(
     run: Run, states: Mapping[str, StateRounds], summaries: Mapping[str, Mapping[str | DeviceMetric, Figures]]
 ) -> list[ExpectationData]:
     """The expectations of the states that could run, once for each kernel that ran any, and named by it."""
-    asked = asked_expectations(run)
+    asked = declared_expectations(run)
     judged = []
     kernels = dict.fromkeys(held.kernel for held in states.values())
     for kernel in kernels:

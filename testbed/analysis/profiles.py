@@ -8,16 +8,16 @@ from pydantic import Field
 
 from testbed.analysis.columns import StateRounds
 from testbed.analysis.evidence import differing
-from testbed.analysis.part import Part
+from testbed.analysis.frozen import FrozenModel
 
 
-class FunctionShare(Part):
+class FunctionShare(FrozenModel):
     function: str
     a: float = Field(description="percent of the busy CPU time in state a")
     b: float
 
 
-class ProfileData(Part):
+class ProfileData(FrozenModel):
     """The functions whose share of the CPU time differs most between two compared states."""
 
     a: str

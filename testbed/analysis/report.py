@@ -11,14 +11,14 @@ from pydantic import Field
 from testbed.analysis.adjusted import AdjustedData, adjusted_all
 from testbed.analysis.advice import AdviceData, Adviser
 from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
-from testbed.analysis.columns import Gathered, StateRounds, gather, in_pairs
+from testbed.analysis.columns import RoundColumns, StateRounds, condense, in_pairs
 from testbed.analysis.description import method, state_headers
 from testbed.analysis.evidence import all_rules
-from testbed.analysis.expectations import ExpectationData, asked_expectations, judged_expectations
+from testbed.analysis.expectations import ExpectationData, declared_expectations, judged_expectations
 from testbed.analysis.explain import explained
+from testbed.analysis.frozen import FrozenModel
 from testbed.analysis.metric_key import DeviceMetric, MetricKey, Side, packet_size
 from testbed.analysis.metrics import COMPARED, Better, better_of, unit_of
-from testbed.analysis.part import Part
 from testbed.analysis.profiles import ProfileData, profiles
 from testbed.clocks import in_words
 from testbed.records.round import Round, Stack
@@ -32,7 +32,7 @@ MAIN_SHARE = 0.01
 MOST_SIZES = 10
 
 
-class MetricSummary(Part):
+class MetricSummary(FrozenModel):
     """One metric over the valid rounds of one state, in `unit`."""
 
     unit: str
@@ -53,12 +53,12 @@ class MetricSummary(Part):
 Summaries = dict[str | DeviceMetric, MetricSummary]
 
 
-class DriftData(Part):
+class DriftData(FrozenModel):
     change: float = Field(description="over the whole run, as a fraction: 0.06 is 6% up")
     p: float
 
 
-class ComparisonData(Part):
+class ComparisonData(FrozenModel):
     """State b against state a in one metric, over the blocks that have both."""
 
     metric: MetricKey
@@ -86,26 +86,26 @@ class ComparisonData(Part):
     )
 
 
-class RoundCounts(Part):
+class RoundCounts(FrozenModel):
     valid: int
     invalid: int
     warmup: int
 
 
-class Measured(Part):
+class Measured(FrozenModel):
     """What one of the report's states is: the experiment's state, and the kernel that it ran on."""
 
     state: str
     kernel: str
 
 
-class InvalidRound(Part):
+class InvalidRound(FrozenModel):
     round: int
     state: str = Field(description="as in `states`: with its kernel where the run has several")
     reason: str
 
 
-class ReportData(Part):
+class ReportData(FrozenModel):
     schema_: int = Field(SCHEMA, alias="schema", serialization_alias="schema")
     run_id: str
     experiment: str
@@ -144,7 +144,7 @@ class Report:
 
     data: ReportData
     run: Run
-    gathered: Gathered
+    columns: RoundColumns
 
 
 def report_data(run: Run, rounds: Iterable[Round], problems: Sequence[str] = ()) -> ReportData:
@@ -162,11 +162,11 @@ def make_report(
     of their own, unless an expectation names them: a long run has thousands of those, and only json
     and csv tell them one by one.
     """
-    gathered = gather(rounds, run)
-    expected = [one.key for one in asked_expectations(run)]
+    columns = condense(rounds, run)
+    expected = [one.key for one in declared_expectations(run)]
     # From half of what is told on: rounding shall decide nothing.
-    gathered.tell_sizes(0 if whole else MAIN_SHARE / 2, expected)
-    states = gathered.states
+    columns.select_sizes(0 if whole else MAIN_SHARE / 2, expected)
+    states = columns.states
     summaries = {name: _summaries(held, run) for name, held in states.items()}
     pairs = compared_states(run, states)
     comparisons = _comparisons(run, states, summaries, pairs, whole=whole)
@@ -176,7 +176,7 @@ def make_report(
         run_id=run.run_id,
         experiment=str(run.experiment.get("name", "experiment")),
         status=run.status,
-        problems=[*_status_notes(run, states), *_clock_notes(gathered), *emulation_notes(run), *problems],
+        problems=[*_status_notes(run, states), *_clock_notes(columns), *emulation_notes(run), *problems],
         states=summaries,
         measured={name: Measured(state=held.state, kernel=held.kernel) for name, held in states.items()},
         comparisons=comparisons,
@@ -203,7 +203,7 @@ def make_report(
         kernels=run.kernels,
         tools=run.tools,
     )
-    return Report(data, run, gathered)
+    return Report(data, run, columns)
 
 
 def compared_states(run: Run, states: Mapping[str, StateRounds]) -> list[tuple[str, str]]:
@@ -226,7 +226,7 @@ def compared_states(run: Run, states: Mapping[str, StateRounds]) -> list[tuple[s
     return [(by_state[a][0], by_state[b][0]) for a, b in pairs if a in by_state and b in by_state]
 
 
-def asked_effect(run: Run) -> float:
+def target_effect(run: Run) -> float:
     """The ratio that the experiment is made to show: 1 and the protocol's target, 5% without one."""
     return 1 + float((run.experiment.get("protocol") or {}).get("target") or 0.05)
 
@@ -290,7 +290,7 @@ def _comparisons(
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
     compared_in = _compared_metrics if whole else _shown_metrics
     metrics = {name: compared_in(summaries[name]) for name in dict.fromkeys(chain(*asked))}
-    effect = asked_effect(run)
+    effect = target_effect(run)
     adviser = Adviser(run, states, effect - 1, len(asked))
     compared: list[ComparisonData] = []
     for metric in dict.fromkeys(metric for held in metrics.values() for metric in held):
@@ -362,10 +362,10 @@ def _invalid(states: Mapping[str, StateRounds]) -> list[InvalidRound]:
     return sorted(found, key=lambda one: one.round)
 
 
-def _clock_notes(gathered: Gathered) -> list[str]:
+def _clock_notes(columns: RoundColumns) -> list[str]:
     """That somebody set the wall clock while rounds were measured, and what it means."""
     steps = [
-        f"round {number} {in_words(step)}" for number, found in gathered.clock_steps.items() for step in found
+        f"round {number} {in_words(step)}" for number, found in columns.clock_steps.items() for step in found
     ]
     more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
     return [

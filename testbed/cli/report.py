@@ -128,14 +128,14 @@ def _reproduce(original: Path, results: Path, yes: bool) -> int:
     from testbed.privilege import need_root
     from testbed.records.store import open_run
     from testbed.reports.run_comparison import reproduced, reproduced_text
-    from testbed.running.asked_for import asked_for
+    from testbed.running.preview import preview
     from testbed.running.runner import rebuild
     from testbed.running.session import carry_out, kernels_of
 
     stored = open_run(original)
     resolved = rebuild(stored)
     booted = booted_kernels(stored)
-    for line in asked_for(resolved, booted, stored.run.boots, results):
+    for line in preview(resolved, booted, stored.run.boots, results):
         typer.echo(line, err=True)
     need_root("reproduce", "`report` and `compare` work without")
     _agree(yes)

@@ -22,11 +22,11 @@ def doc(text: str) -> Meta:
     return Meta(description=text)
 
 
-class Part(msgspec.Struct, kw_only=True):
+class Fields(msgspec.Struct, kw_only=True):
     """A round's record, or a part of one."""
 
 
-class PacketSize(Part, kw_only=True, gc=False):
+class PacketSize(Fields, kw_only=True, gc=False):
     """Packets of one kind that crossed one device in one direction."""
 
     node: str
@@ -40,7 +40,7 @@ class PacketSize(Part, kw_only=True, gc=False):
     measured_packets: Annotated[int, doc("the part of packets after the warm-up seconds")] = 0
 
 
-class Unseen(Part):
+class Unseen(Fields):
     """Packets of one device and direction that its counters counted and the collector did not see."""
 
     packets: int
@@ -57,7 +57,7 @@ class Unseen(Part):
         )
 
 
-class PacketSizesMeta(Part):
+class PacketSizesMeta(Fields):
     collector: Source | Literal["none"] = "none"
     lost: Annotated[int, doc("events that found the map full or the ring overrun")] = 0
     reason: Annotated[str | None, doc("why this collector and not the first choice")] = None
@@ -71,7 +71,7 @@ class PacketSizesMeta(Part):
     ] = {}
 
 
-class Counters(Part):
+class Counters(Fields):
     """Differences over the round, from IFLA_STATS64."""
 
     rx_packets: int = 0
@@ -82,7 +82,7 @@ class Counters(Part):
     errors: Annotated[int, doc("rx_errors + tx_errors")] = 0
 
 
-class CoreUse(Part):
+class CoreUse(Fields):
     """Percent of the measured seconds that one core spent."""
 
     user: float = 0.0
@@ -94,14 +94,14 @@ class CoreUse(Part):
     steal: float = 0.0
 
 
-class ProcessUse(Part):
+class ProcessUse(Fields):
     """CPU seconds of one process of the workload, and of all that it started, after the warm-up seconds."""
 
     user_s: float
     system_s: float
 
 
-class Cpu(Part):
+class Cpu(Fields):
     per_core: list[CoreUse] = []
     app: Annotated[CoreUse | None, doc("mean of the cores that the workload ran on")] = None
     net: Annotated[CoreUse | None, doc("mean of the cores where softirq time fell")] = None
@@ -124,7 +124,7 @@ class Cpu(Part):
     ] = None
 
 
-class Tuple(Part):
+class Tuple(Fields):
     """The flow's addresses and ports, as seen from the client."""
 
     source: str
@@ -133,7 +133,7 @@ class Tuple(Part):
     destination_port: int
 
 
-class Tcp(Part):
+class Tcp(Fields):
     """The flow's TCP_INFO at its end, on the sending side."""
 
     node: str | None = None
@@ -178,14 +178,14 @@ class Stack:
     frames: list[str]
 
 
-class Profile(Part):
+class Profile(Fields):
     """Where the CPU time of the round went."""
 
     samples: int
     functions: Annotated[dict[str, float], doc("function -> percent of the busy samples")]
 
 
-class Softnet(Part):
+class Softnet(Fields):
     """Differences of /proc/net/softnet_stat over the round, all CPUs of the machine."""
 
     processed: int = 0
@@ -193,13 +193,13 @@ class Softnet(Part):
     time_squeeze: Annotated[int, doc("times that net_rx_action ran out of budget or time")] = 0
 
 
-class Udp(Part):
+class Udp(Fields):
     packets: int
     lost: int
     jitter_us: Annotated[float | None, doc("as the receiver estimated it (RFC 1889)")] = None
 
 
-class FlowFigures(Part):
+class FlowFigures(Fields):
     """One of several flows of a workload, or one stream of a flow."""
 
     tool: str
@@ -212,7 +212,7 @@ class FlowFigures(Part):
     tuple: Tuple | None = None
 
 
-class Sockets(Part):
+class Sockets(Fields):
     """The columns of netperf's classic output, in bytes, as the sockets were at the start."""
 
     receive: int | None = None
@@ -220,7 +220,7 @@ class Sockets(Part):
     message: int | None = None
 
 
-class Zerocopy(Part):
+class Zerocopy(Fields):
     """MSG_ZEROCOPY sends of the whole flow, by what their completions on the error queue said."""
 
     sends: int
@@ -229,7 +229,7 @@ class Zerocopy(Part):
     enobufs: Annotated[int, doc("sends refused because optmem was full; read and sent again")] = 0
 
 
-class Workload(Part):
+class Workload(Fields):
     tool: str
     version: str = ""
     client_argv: list[str] = []
@@ -258,7 +258,7 @@ class Workload(Part):
     omitted_intervals: Annotated[list[float], doc("the same of the warm-up seconds")] = []
 
 
-class TcpSample(Part):
+class TcpSample(Fields):
     """The flow at one moment of the measured seconds."""
 
     at_s: Annotated[float, doc("seconds after measuring began")]
@@ -269,7 +269,7 @@ class TcpSample(Part):
     delivery_rate: Annotated[int | None, doc("bytes a second")] = None
 
 
-class Noise(Part):
+class Noise(Fields):
     cpu_pressure: Annotated[
         float | None, doc("percent of the round in which a task waited for a CPU (PSI some)")
     ] = None
@@ -280,14 +280,14 @@ class Noise(Part):
     ] = None
 
 
-class ClockStep(Part):
+class ClockStep(Fields):
     """A moment at which somebody set the wall clock, found by comparing it with CLOCK_MONOTONIC."""
 
     at_s: Annotated[float, doc("seconds into the round by which it had happened")]
     by_s: Annotated[float, doc("seconds forward; negative for back")]
 
 
-class Round(Part, kw_only=True):
+class Round(Fields, kw_only=True):
     """One measurement of one state: a line of rounds.jsonl."""
 
     round: Annotated[int, doc("0-based, in order of execution")]

@@ -20,7 +20,7 @@ def csv_report(report: Report) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for state, held in report.gathered.states.items():
+    for state, held in report.columns.states.items():
         main = main_sizes(report.data.states[state])
         for metric in held.metrics():
             series = held.series(metric) if metric in main else held.seen(metric)

@@ -50,7 +50,7 @@ def kinds(report: Report) -> dict[str, int]:
     if not is_long(report.data):
         return {name: index for index, name in enumerate(states)}
     kernels = list(report.run.kernels)
-    return {name: kernels.index(report.gathered.states[name].kernel) for name in states}
+    return {name: kernels.index(report.columns.states[name].kernel) for name in states}
 
 
 def effects(report: Report) -> Iterator[Figure]:
@@ -86,7 +86,7 @@ def effects(report: Report) -> Iterator[Figure]:
 def over_time(report: Report) -> Iterator[Figure]:
     """Throughput of each round in order of execution; invalid rounds are crosses at the bottom."""
     kind = kinds(report)
-    series = {name: held.series("bits_per_second") for name, held in report.gathered.states.items()}
+    series = {name: held.series("bits_per_second") for name, held in report.columns.states.items()}
     points = [
         (number, value * GBIT, kind[name], name)
         for name, one in series.items()
@@ -118,7 +118,7 @@ def distribution(report: Report) -> Iterator[Figure]:
     shown = [name for name, held in report.data.states.items() if "bits_per_second" in held]
     if not shown:
         return
-    values = {name: report.gathered.states[name].series("bits_per_second").values for name in shown}
+    values = {name: report.columns.states[name].series("bits_per_second").values for name in shown}
     x = svg.scale([value * GBIT for held in values.values() for value in held], _room(shown), RIGHT)
     pitch, kind = 24 if is_long(report.data) else 40, kinds(report)
     bottom = 16 + pitch * len(shown)

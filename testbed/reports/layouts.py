@@ -147,7 +147,7 @@ def before_after(report: Report, a: str, b: str) -> Table:
 
 def sender_fields(report: Report, a: str, b: str) -> Table:
     """The sender's TCP and CPU state in the round of each state whose throughput is nearest its median."""
-    rounds = [_median_round(report.gathered.states[state]) for state in (a, b)]
+    rounds = [_median_round(report.columns.states[state]) for state in (a, b)]
     rows = []
     for title, names, form, prefix in SENDER_FIELDS:
         if all(prefix + name in values for name in names for values in rounds):
@@ -173,7 +173,7 @@ def _throughput(report: Report, state: str) -> str:
     summary = report.data.states.get(state, {}).get(BITS)
     if summary is None:
         return "not measured"
-    workload = report.run.states[report.gathered.states[state].state].get("workload") or {}
+    workload = report.run.states[report.columns.states[state].state].get("workload") or {}
     unit, factor, digits = UNITS.get(str(workload.get("tool")), USUAL_UNIT)
     return f"{summary.mean * factor:.{digits}f} {unit}"
 

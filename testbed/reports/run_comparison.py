@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from testbed.analysis.frozen import FrozenModel
 from testbed.analysis.metrics import BITS, COMPARED
-from testbed.analysis.part import Part
-from testbed.analysis.report import ComparisonData, Report, asked_effect
+from testbed.analysis.report import ComparisonData, Report, target_effect
 from testbed.records.run import Run
 from testbed.reports.figures_text import p_value, ratio_words, table, wrapped
 from testbed.reports.tables import title_of
@@ -27,7 +27,7 @@ AGREEMENT = (
 )
 
 
-class Unpaired(Part):
+class Unpaired(FrozenModel):
     """A metric of one state: run b against run a. The rounds of two runs never belong together."""
 
     metric: str
@@ -39,7 +39,7 @@ class Unpaired(Part):
     verdict: Verdict
 
 
-class RunComparison(Part):
+class RunComparison(FrozenModel):
     """What `testbed compare --json` prints."""
 
     a: str
@@ -50,7 +50,7 @@ class RunComparison(Part):
     comparisons: list[Unpaired]
 
 
-class Reproduced(Part):
+class Reproduced(FrozenModel):
     """One comparison of states as two runs found it: theirs and ours."""
 
     metric: str
@@ -71,7 +71,7 @@ def compare_runs(a: Report, b: Report, states: Sequence[str] = ()) -> RunCompari
         has = [name for name in common if all(metric in run.data.states[name] for run in (a, b))]
         results = judged_together(
             [
-                compare_unpaired(*(run.gathered.states[name].series(metric).values for run in (a, b)))
+                compare_unpaired(*(run.columns.states[name].series(metric).values for run in (a, b)))
                 for name in has
             ]
         )
@@ -120,7 +120,7 @@ def reproduced(theirs: Report, ours: Report) -> list[Reproduced]:
             theirs_ci95=one.ci95,
             ours=own.effect if own else None,
             ours_ci95=own.ci95 if own else None,
-            judgement=agreement(one, own, asked_effect(theirs.run)) if own else "cannot tell",
+            judgement=agreement(one, own, target_effect(theirs.run)) if own else "cannot tell",
         )
         for one in there
         for own in [here.get((one.a, one.b))]

@@ -1,4 +1,4 @@
-"""A run that somebody recorded: what it asks for is said; what no file could have asked is refused."""
+"""A recorded run: its preview says what it would do; what no file could request is refused."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.records.store import open_run
-from testbed.running.asked_for import asked_for
+from testbed.running.preview import preview
 from testbed.running.runner import rebuild
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results/reference-jumbogram"
@@ -34,7 +34,7 @@ def test_what_a_run_asks_for_is_said(rebuilt):
         nodes["client"]["devices"]["enp9s0"] = {"kind": "physical"}
         nodes["client"]["sysctls"] = {"net.ipv4.tcp_rmem": "4096 8192 16384"}
 
-    said = "\n".join(asked_for(rebuilt(change), ["mine"], 2, Path("results")))
+    said = "\n".join(preview(rebuilt(change), ["mine"], 2, Path("results")))
     assert "- make 2 network namespaces, with devices of kind physical, veth" in said
     assert "- take away from this machine, while a round lasts, its own client:enp9s0" in said
     assert "net.ipv4.tcp_rmem=4096 8192 16384" in said

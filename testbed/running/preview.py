@@ -1,4 +1,4 @@
-"""What a run that somebody else recorded asks a machine to do, said before it is done. Pure."""
+"""Preview of what a run that somebody else recorded would do to this machine. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.experiments.resolve import Resolved, ResolvedState
 from testbed.topology.plan import plan
 
 
-def asked_for(resolved: Resolved, kernels: Sequence[str], boots: int, results: Path) -> list[str]:
+def preview(resolved: Resolved, kernels: Sequence[str], boots: int, results: Path) -> list[str]:
     """One line for each kind of thing that leaves a mark: devices, sysctls, programs, kernels, time."""
     states = list(resolved.states.values())
     operations = [operation for state in states for operation in plan(state.topology)]
