@@ -12,7 +12,7 @@ author = "the testbed developers"
 copyright = author
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "reference"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "reference", "architecture"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 exclude_patterns = ["_build"]
