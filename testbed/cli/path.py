@@ -118,7 +118,7 @@ def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
 
     for change in changes:
         reference, settings = parse_assignment(change, f"--set {change}")
-        topology = topology.with_settings({reference: settings_of(f"--set {change}", settings)})
+        topology = topology.with_settings({reference: settings_of(f"--set {reference}", settings)})
     return topology
 
 

@@ -92,7 +92,6 @@ def test_watch_prints_tables_into_a_pipe_until_it_is_interrupted(lab, datagrams)
     ("options", "message"),
     [
         ({"lab": "no-such-lab"}, "no lab 'no-such-lab'"),
-        ({"seconds": "soon"}, "--for soon: expected seconds"),
         ({"collector": "magic"}, "--collector magic: expected auto, bpf or af_packet"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_wrong_prediction_is_found_out():
         (["veth-pair", "clent", "server"], [], "no node 'clent', did you mean 'client'"),
         (["veth-pair", "client", "server", "--family", "5"], [], "--family 5: it is 4 or 6"),
         (["bridge-tap", "client", "switch"], [], "switch: the topology gives it no IPv6 address"),
-        (["veth-pair", "client", "server"], ["client:veth0.gso_max_siz=1"], "no setting 'gso_max_siz'"),
+        (["veth-pair", "client", "server"], ["client:veth0.gso_max_siz=1"], "did you mean 'gso_max_size'"),
         (["veth-pair", "client", "server"], ["client:eth0.mtu=1400"], "'client:eth0' names no device"),
         (["veth-pair", "client", "server", "--declare", "resegmnt"], [], "did you mean 'resegment'"),
         (["no-such", "client", "server"], [], "no topology 'no-such'"),
