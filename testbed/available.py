@@ -1,4 +1,4 @@
-"""Programs, libraries and parts of the kernel that testbed needs: tried, and a lack told with its remedy.
+"""Check that programs, libraries and kernel parts work; errors say what is missing and how to get it.
 
 Nothing is concluded from a file that merely exists: one that does not load or run is lacking too.
 """

@@ -1,4 +1,4 @@
-"""What a kernel and its machine can do, as named values, and what an experiment may require of them.
+"""Capabilities of a kernel and its machine as named values, and requirements on them.
 
 Pure: `testbed.probing` finds the values. Names are the kernel's and the tools'
 own, with a dot before an attribute: `veth.max_mtu` (bytes), `vxlan.tso_max_size`
@@ -24,7 +24,7 @@ Found = tuple[dict[str, Value], str]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Capability -> value; `why` says for what is missing why that is so and how to get it."""
+    """Capability -> value; `why`: for each missing one the reason and how to get it."""
 
     values: dict[str, Value] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def parse_requirement(asked: Value) -> Requirement:
 
 
 def _comparable(found: Value, asked: Value) -> tuple[Any, Any]:
-    """Both sides as numbers, as versions cut or padded to the asked length, or as text."""
+    """Both sides as numbers, as versions cut or padded to the required length, or as text."""
     if isinstance(found, int) and isinstance(asked, int):
         return found, asked
     have, want = version_key(str(found)), version_key(str(asked))

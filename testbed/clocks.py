@@ -1,4 +1,4 @@
-"""The two clocks of a round: ours, which nobody can set, and the wall clock, which some tools measure by."""
+"""The two clocks of a round: CLOCK_MONOTONIC, and CLOCK_REALTIME, which can be set and some tools use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALLEST_STEP_S = 0.005
 
 @dataclass(frozen=True)
 class Moment:
-    """The same moment on CLOCK_MONOTONIC and on CLOCK_REALTIME, in seconds."""
+    """One moment on CLOCK_MONOTONIC and on CLOCK_REALTIME, in seconds."""
 
     monotonic: float
     wall: float

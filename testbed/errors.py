@@ -1,4 +1,4 @@
-"""What can go wrong, and the exit status that a script sees.
+"""Errors for users, each with its exit status.
 
 Every message is one line for the person who has to act: where (file:line or
 node:device), what is wrong, and what to do about it.
@@ -23,7 +23,7 @@ class InputError(TestbedError):
 
 
 class MissingCapability(TestbedError):
-    """The kernel, the machine or a tool lacks what was asked; says what and how to get it."""
+    """The kernel, the machine or a tool lacks what is needed; says what, and how to get it."""
 
     exit_status = 3
 

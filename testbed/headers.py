@@ -1,4 +1,4 @@
-"""Bytes that protocols put around a payload, by include/uapi/linux and the RFCs."""
+"""Header sizes of protocols in bytes, from include/uapi/linux and the RFCs."""
 
 ETHERNET_HEADER = 14
 VLAN_TAG = 4

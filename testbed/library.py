@@ -1,4 +1,4 @@
-"""The library beside topologies and labs: flows, experiments, runs, capabilities (testbed/__init__.py)."""
+"""Public functions for flows, experiments, runs and capabilities; exported by testbed/__init__.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How what is done with a kernel can end, from applying a series to a command in its guest."""
+"""Outcomes of work with a kernel, from applying a series to running a command in its guest."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What needs root says so in one line; what needs namespaces of its own only makes do without."""
+"""Check for root with an error of one line, and enter user namespaces where these suffice."""
 
 from __future__ import annotations
 

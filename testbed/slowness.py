@@ -1,4 +1,4 @@
-"""How much longer to wait for what should take a moment where everything is slow.
+"""Scale time limits on slow machines, such as emulated guests.
 
 A guest under software emulation runs ten times slower than the machine; who
 boots it says so in TESTBED_SLOWDOWN, and every time limit inside is scaled by it.

@@ -1,4 +1,4 @@
-"""Files and folders that get their name when they are whole.
+"""Write files and folders atomically: they get their name when they are complete.
 
 A folder is filled under a hidden name, by a program that holds a lock (flock) on it.
 The lock ends with its holder, however that ends: who can take it may remove what a killed

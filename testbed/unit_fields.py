@@ -1,4 +1,4 @@
-"""The fields of models that hold quantities: each is parsed by testbed.units, and an editor knows how."""
+"""Pydantic field types for quantities, parsed by testbed.units, with their JSON schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes, rates, times and shares as people write them: one rule for each, in files and options alike.
+"""Parse sizes, rates, times and shares, by the same rules in files and options.
 
 Bytes are counted in powers of 1024, as iperf3 and tc do (`128K`); everything
 else in powers of 1000 (`10G` bits per second, `5K` packets). A time has its unit

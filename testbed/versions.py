@@ -1,4 +1,4 @@
-"""Versions of kernels and tools, as they compare and as they sort."""
+"""Compare and sort versions of kernels and tools."""
 
 from __future__ import annotations
 

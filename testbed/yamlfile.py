@@ -1,4 +1,4 @@
-"""YAML files that know on which line each value stands, checked against a pydantic model."""
+"""Load YAML files with the line of each value, and validate them against a pydantic model."""
 
 from __future__ import annotations
 

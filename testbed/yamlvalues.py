@@ -1,4 +1,4 @@
-"""YAML text as plain values, each with its line. Whatever the text is, the work is bounded.
+"""Parse YAML text to plain values with their lines, in bounded time and memory.
 
 The parser's events are read, not PyYAML's graph of nodes: there an alias is one
 node, and 287 bytes of aliases of aliases become ten million values when somebody

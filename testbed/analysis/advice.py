@@ -17,7 +17,7 @@ from testbed.stats.power import Cost, Parts, Plan, parts, plan_for_target, plan_
 
 
 class PlanData(FrozenModel):
-    """Rounds that would know the effect to +- `half_width`."""
+    """A plan of rounds that would measure the effect to +- `half_width`."""
 
     pairs: int
     measured_s: float
@@ -51,7 +51,7 @@ class Adviser:
     def advice(
         self, metric: str | DeviceMetric, a: str, b: str, values: tuple[Sequence[float], Sequence[float]]
     ) -> AdviceData | None:
-        """On state b against a in a metric; None where it cannot be known."""
+        """Advice on state b against a in a metric; None without enough data."""
         found, bias = self.parts(metric, a, b, values), self.bias(a, b)
         cost = self.cost(self.states)
         if found is None or cost is None or not found.pair(found.measured_s):
@@ -99,7 +99,7 @@ class Adviser:
         return warmup_bias([left[block] for block in blocks], [right[block] for block in blocks])
 
     def _measured(self, name: str) -> float | None:
-        """Seconds of a round: what was asked for, else what was measured."""
+        """Seconds of a round: the requested ones, else the measured ones."""
         if seconds := self.options[name].get("duration"):
             return float(seconds)
         column = self.states[name].columns.get("measured_us")

@@ -1,4 +1,4 @@
-"""What a run of several kernels, or of several boots, has to say beside its figures."""
+"""Notes and figures for runs with several kernels or several boots."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BootsData(FrozenModel):
 
 
 def emulation_notes(run: Run) -> Iterator[str]:
-    """What must be read first where kernels were emulated."""
+    """Warnings for runs whose kernels were emulated."""
     emulated = [name for name, kernel in run.kernels.items() if kernel.accelerator == "tcg"]
     if emulated:
         yield EMULATED.format(kernels=", ".join(emulated))
@@ -120,7 +120,7 @@ def _jumbo_header(
     pairs: Sequence[tuple[str, str]],
     main: Callable[[str], Collection[DeviceMetric]],
 ) -> Iterator[str]:
-    """Said once, by what was seen: one kernel has the jumbo option (testbed.kernel_facts), the other not."""
+    """A remark where one kernel sends the jumbo option (testbed.kernel_facts) and the other does not."""
     for a, b in pairs:
         options = asked.get(states[a].state, {}).get("workload") or {}
         left, right = (set(filter(None, map(_large, main(name)))) for name in (a, b))

@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(slots=True)
 class SizeLog:
-    """What one side of a device saw: a row for each round (by index) and exact size, as they came.
+    """Packets of one side of a device: a row for each round (by index) and exact size.
 
     Most figures of a round are these, and most sizes are rare: of a long run only those that a
     report tells become columns.
@@ -111,7 +111,7 @@ class StateRounds:
         return self._series(self.with_sizes, [dense[index] for index in self.with_sizes])
 
     def seen(self, metric: str | DeviceMetric) -> Series:
-        """The same without the rounds that a packet size is absent from."""
+        """As `series`, without the rounds that lack the packet size."""
         column = self.columns.get(metric) or Column()
         return self._series(column.indices, column.values)
 
@@ -159,7 +159,7 @@ class StateRounds:
             column.values.append(value)
 
     def add_sizes(self, side: Side, sizes: Container[int]) -> None:
-        """Make columns of these sizes of a side."""
+        """Add a column for each of these sizes of a side."""
         for size, column in self.sizes.get(side, SizeLog()).columns(sizes).items():
             self.columns[side.metric(size)] = column
 

@@ -1,4 +1,4 @@
-"""What was measured, in words: a line for each state, and the paragraph on how it was done."""
+"""The description of a run: a line for each state, and a paragraph on the method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def measured_states(run: Run) -> list[str]:
 
 
 def state_headers(run: Run) -> dict[str, str]:
-    """State -> what makes it: the settings asked for, and the options in which the states differ."""
+    """State -> what makes it: the requested settings, and the options in which the states differ."""
     states = {name: run.states[name] for name in measured_states(run)}
     options = {name: _options(state) for name, state in states.items()}
     differing = {key for one in options.values() for key in one if _differs(key, options.values())}

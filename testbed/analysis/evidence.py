@@ -1,4 +1,4 @@
-"""What was collected beside the figures: kernel stacks, the CPU profile, how sizes were checked."""
+"""Evidence for the report: kernel stacks, CPU profile, rules by which sizes match counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment expects of its figures: `expect:` parsed, and judged against a report's data.
+"""Parse the `expect:` section of an experiment, and judge it against a report's data.
 
     expect:
       - big-tcp-nodelay: {server:veth0.rx.862.packets: "== 0"}

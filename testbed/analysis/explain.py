@@ -30,7 +30,7 @@ MOST_QUEUED_WRITES = 4
 
 @dataclass(frozen=True)
 class Flow:
-    """What decides the sizes of a TCP flow's packets, in bytes."""
+    """The values that determine packet sizes of a TCP flow, in bytes."""
 
     family: int
     mss: int  # without TCP options, as TCP_INFO's snd_mss
@@ -49,7 +49,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Headers:
-    """The bytes of a packet that are no payload: (bytes, name) from the outside in."""
+    """The headers of a packet: (bytes, name) from the outside in."""
 
     parts: tuple[tuple[int, str], ...]
 
@@ -177,14 +177,14 @@ def _remainder(payload: int, flow: Flow) -> str | None:
 
 
 def _largest(size: int, flow: Flow) -> str:
-    """Said where one more segment would go above the device's limit."""
+    """A remark where one more segment would exceed the device's limit."""
     if not flow.limit or flow.limit < 2 * flow.mss or size + flow.mss + HEADER_RESERVE <= flow.limit:
         return ""
     return f" (the most that gso_max_size {flow.limit} allows)"
 
 
 def _sending_device(record: Round, node: str, source: str) -> Mapping[str, Any]:
-    """What the device that the flow leaves from held: the one with its address, or the node's only one."""
+    """Settings of the device that the flow leaves by: the one with its address, or the node's only one."""
     own = {reference: held for reference, held in record.settings.items() if reference.startswith(f"{node}:")}
     for held in own.values():
         if source in {str(address).partition("/")[0] for address in held.get("addresses", [])}:

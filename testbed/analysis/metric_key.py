@@ -1,4 +1,4 @@
-"""What a figure is called: a plain name, or a figure of a device. Text is made and read here only."""
+"""Keys of metrics: a plain name, or a typed key for a figure of a device, with its text form."""
 
 from __future__ import annotations
 

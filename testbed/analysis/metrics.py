@@ -1,4 +1,4 @@
-"""Which figures a round gives: one entry each. Names, units, titles, columns, `expect` and reports follow."""
+"""The registry of metrics: name, unit, title and source of each. Reports and `expect` derive from it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def recorded(part: str, *path: str) -> Callable[[Any], float | None]:
 
 
 def retransmits_per_gb(record: Round) -> float | None:
-    """Of the bytes that arrived: a few are normal, hundreds say that the path loses what it accepts."""
+    """Retransmitted segments per 10^9 bytes that arrived. A few are normal, hundreds mean loss."""
     workload = record.workload
     if workload is None or not workload.bytes or workload.retransmits is None:
         return None
@@ -252,7 +252,7 @@ def _metrics_of(side: Side) -> list[tuple[Metric[SideSizes], DeviceMetric]]:
 
 
 def unit_of(key: str | DeviceMetric) -> str:
-    """The unit of a figure. KeyError for what is none."""
+    """The unit of a figure. KeyError for an unknown one."""
     if isinstance(key, DeviceMetric):
         return "packets" if isinstance(key.what, int) else OF_DEVICES[key.what].unit
     if key in NAMED:

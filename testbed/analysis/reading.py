@@ -1,4 +1,4 @@
-"""A run's folder made into its report."""
+"""Read a run's folder and make its report."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def make_report(
     """
     columns = condense(rounds, run)
     expected = [one.key for one in declared_expectations(run)]
-    # From half of what is told on: rounding shall decide nothing.
+    # Keep sizes from half the display threshold, so that rounding cannot hide one.
     columns.select_sizes(0 if whole else MAIN_SHARE / 2, expected)
     states = columns.states
     summaries = {name: _summaries(held, run) for name, held in states.items()}
@@ -286,7 +286,7 @@ def _comparisons(
     *,
     whole: bool,
 ) -> list[ComparisonData]:
-    """Metric by metric, all asked comparisons judged together. Only those of COMPARED without `whole`."""
+    """Metric by metric, all requested comparisons judged together. Only those of COMPARED without `whole`."""
     asked = [(a, b) for a, b in asked if summaries.get(a) and summaries.get(b)]
     compared_in = _compared_metrics if whole else _shown_metrics
     metrics = {name: compared_in(summaries[name]) for name in dict.fromkeys(chain(*asked))}
@@ -363,7 +363,7 @@ def _invalid(states: Mapping[str, StateRounds]) -> list[InvalidRound]:
 
 
 def _clock_notes(columns: RoundColumns) -> list[str]:
-    """That somebody set the wall clock while rounds were measured, and what it means."""
+    """Notes on rounds during which the wall clock was set."""
     steps = [
         f"round {number} {in_words(step)}" for number, found in columns.clock_steps.items() for step in found
     ]

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _words(error: Exception) -> str:
-    """A file that cannot be used and a full disk are nobody's defect; what else ends here is ours."""
+    """Message for an unexpected error: a full disk or unusable file is the user's, the rest a defect."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):

@@ -32,7 +32,7 @@ NO_STATUS = 125
 
 
 def results_folder(kernel: BuiltKernel, asked: Path | None) -> Path:
-    """A new folder: the one asked for, or one of results/ named by time and kernel."""
+    """A new folder: the requested one, or one of results/ named by time and kernel."""
     if asked is not None:
         if asked.exists() and (not asked.is_dir() or any(asked.iterdir())):
             raise InputError(
@@ -134,7 +134,7 @@ def _ways(kernel: BuiltKernel, accelerator: str | None) -> list[Way]:
 
 
 def _tell(kernel: BuiltKernel, folder: Path, result: Result) -> int:
-    """Say what the command's own output does not; the exit status."""
+    """Print the outcome of the command; returns the exit status."""
     for line in result.kernel_log:
         print(f"testbed: {kernel.name} logged: {line}", file=sys.stderr)
     if result.taint_after not in (None, result.taint_before):

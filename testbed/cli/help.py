@@ -1,4 +1,4 @@
-"""What `--help` shows beside the commands' own texts: groups, what an option takes, and examples."""
+"""Formatting of `--help`: groups of commands, metavars and examples."""
 
 from __future__ import annotations
 

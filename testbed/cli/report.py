@@ -1,4 +1,4 @@
-"""testbed report, compare, export, reproduce: what runs found, and what they are worth elsewhere."""
+"""testbed report, compare, export, reproduce: report on runs, and repeat them on other machines."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _print(ended: Ended, json: bool) -> None:
 
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """The first SIGINT or SIGTERM asks to stop after the round in progress, the second stops at once."""
+    """The first SIGINT or SIGTERM requests a stop after the round in progress, the second stops at once."""
     from testbed.running.runner import Stop
 
     stop = Stop()

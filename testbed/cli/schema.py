@@ -1,4 +1,4 @@
-"""testbed schema: the JSON schema of what a user writes and of what a run leaves."""
+"""testbed schema: JSON schemas of topology and experiment files, and of the records of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 class Subject(StrEnum):
-    """What there is a schema of."""
+    """Subjects that have a schema."""
 
     run = "run"
     round = "round"

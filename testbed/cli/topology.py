@@ -1,4 +1,4 @@
-"""testbed plan, check: what a topology file means, without root and without effect."""
+"""testbed plan, check: validate a topology file and show its operations; needs no root, changes nothing."""
 
 from __future__ import annotations
 

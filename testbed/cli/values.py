@@ -1,4 +1,4 @@
-"""Values of options that are more than a word: read by the same rules as in files."""
+"""Parsers of option values, by the same rules as in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ethtool's names for offloads, and which of the kernel's features each stands for. Pure."""
+"""ethtool's names of offloads, and the kernel features that each covers. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATTERNS: Mapping[str, str] = {name: pattern for *names, pattern in _OFFLOADS fo
 
 
 class State(Protocol):
-    """What the kernel says of one feature of one device."""
+    """The state of one feature of one device."""
 
     @property
     def active(self) -> bool: ...

@@ -29,12 +29,12 @@ class Peer:
 
 @dataclass(frozen=True)
 class Operation:
-    """Something done in one node. As text it reads like iproute2."""
+    """An operation in one node. Its text reads like iproute2."""
 
     node: str
 
     def as_record(self) -> dict[str, Any]:
-        """For scripts: what is done, where, with what, and the same as text."""
+        """As a JSON record: operation, node, arguments, and text."""
         fields = {name: _plain(value) for name, value in vars(self).items() if value not in (None, {})}
         return {"operation": type(self).__name__, **fields, "text": str(self)}
 

@@ -1,4 +1,4 @@
-"""Queueing disciplines as a topology states them, by the words and units of `tc`."""
+"""Queueing disciplines in a topology file, with the option names and units of `tc`."""
 
 from __future__ import annotations
 

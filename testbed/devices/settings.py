@@ -88,7 +88,7 @@ Mac = Annotated[str, AfterValidator(_mac)]
 
 
 class Settings(BaseModel):
-    """What can be set on a device. A setting that is not given stays as the kernel makes it."""
+    """Settings of a device. One that is not given keeps the kernel's default."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -152,7 +152,7 @@ class Settings(BaseModel):
         return {name: values[name] for name in (*AT_CREATION, *LINK_SETTINGS) if name in values}
 
     def only(self, names: Collection[str]) -> Settings:
-        """Those of these settings that `names` names."""
+        """A copy with only the settings in `names`."""
         return Settings.model_construct({*names}, **{name: getattr(self, name) for name in names})
 
     def overlaid(self, changes: Settings) -> Settings:

@@ -1,4 +1,4 @@
-"""TAP devices by /dev/net/tun: made to stay, and opened with the offloads that a virtio guest would offer."""
+"""TAP devices by /dev/net/tun: make persistent ones, and open them with the offloads of a virtio guest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment asks to collect: the `collect:` section of its file."""
+"""The `collect:` section of an experiment file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collector of evidence is to the runner."""
+"""The interface between the runner and collectors of evidence."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class Collector(Protocol):
     name: str
 
     def start(self, lab: Lab) -> None:
-        """The lab is up and set, no flow has begun."""
+        """Called when the lab is up and no flow has begun."""
         ...
 
     def measuring(self) -> None:
-        """The warm-up seconds are over, what follows counts. Called from another thread than start."""
+        """Called when the warm-up seconds are over, from another thread than `start`."""
         ...
 
     def stop(self) -> Mapping[str, Any]:
-        """The flow is over and its processes are gone: the fields this adds to the round's record.
+        """Called when the flow's processes are gone. Returns the fields for the round's record.
 
         The key `invalid`, when present, is a list of reasons that make the round invalid.
         """
         ...
 
     def close(self) -> None:
-        """Give back what it holds (descriptors, BPF programs)."""
+        """Release its resources (descriptors, BPF programs)."""
         ...
 
 
@@ -42,5 +42,5 @@ class EndsWithTest(Protocol):
     """A collector whose figures are of time: it must not go on after the test, while its processes end."""
 
     def over(self) -> None:
-        """The measured part has ended. Called after `measuring`, never or several times; the last counts."""
+        """Called after `measuring` when the measured part has ended. Of several calls the last one counts."""
         ...

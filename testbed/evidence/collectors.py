@@ -1,4 +1,4 @@
-"""The collectors that an experiment asks for."""
+"""Make the collectors that an experiment's `collect:` section names."""
 
 from __future__ import annotations
 

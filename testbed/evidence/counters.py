@@ -35,7 +35,7 @@ LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + IP_HEADERS[6] + LARGEST_PAYLOAD
 
 @dataclass
 class Verdict:
-    """How they compare, by `node:device direction`: the rule where one was needed, the packets unseen.
+    """By `node:device direction`: the rule that makes sizes and counters agree, if needed; packets unseen.
 
     mismatches: differences that unseen packets cannot explain, each in words.
     """
@@ -61,7 +61,7 @@ def difference(before: Mapping[str, Counters], after: Mapping[str, Counters]) ->
 def compare(
     sizes: Iterable[PacketSize], counters: Mapping[str, Counters], merging: Collection[str] = ()
 ) -> Verdict:
-    """Compare each place of `counters` in both directions. `merging`: the places whose GRO is on."""
+    """Compare each device of `counters` in both directions. `merging`: devices with GRO on."""
     seen: dict[tuple[str, str], list[PacketSize]] = {}
     for size in sizes:
         seen.setdefault((f"{size.node}:{size.device}", size.direction), []).append(size)

@@ -1,4 +1,4 @@
-"""How each core spent the measured seconds, from /proc/stat (by psutil), and whose cores they were."""
+"""CPU use of each core in the measured seconds, from /proc/stat, and which process or softirq ran there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel logged in a round, and what of it is a fault. The log is the machine's, not the lab's."""
+"""Kernel log messages of a round, and faults among them. The log belongs to the machine, not the lab."""
 
 from __future__ import annotations
 

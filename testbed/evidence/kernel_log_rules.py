@@ -1,4 +1,4 @@
-"""Which lines of the kernel's log matter, by the rules of kernel_log_rules.yaml."""
+"""Classify lines of the kernel log by the rules of kernel_log_rules.yaml."""
 
 from __future__ import annotations
 

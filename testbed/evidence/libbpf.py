@@ -1,4 +1,4 @@
-"""The few functions of libbpf 1.x that loading, attaching and reading maps take, through ctypes.
+"""ctypes bindings to the few functions of libbpf 1.x that load, attach and read maps.
 
 Nothing is pinned: programs, maps and attachments live by this process's
 descriptors and go with it, SIGKILL included.

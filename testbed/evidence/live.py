@@ -1,4 +1,4 @@
-"""What crosses a lab's devices now: rates and sizes between two looks, and how they are shown."""
+"""Live rates and packet sizes of a lab's devices, for `testbed watch` and `testbed sizes`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def bar(share: float) -> str:
 
 
 def table(views: Sequence[View], most: int = 5) -> list[list[str]]:
-    """Rows of place, direction, bit/s, packets/s, largest, drops, then size, packets/s, share and bar."""
+    """Rows of device, direction, bit/s, packets/s, largest, drops, then size, packets/s, share and bar."""
     rows = []
     for view in views:
         lost = view.drops + view.errors

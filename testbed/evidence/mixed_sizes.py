@@ -1,4 +1,4 @@
-"""Packet sizes by BPF, and by AF_PACKET where a device's receive side is out of its sight.
+"""Packet sizes by BPF, and by AF_PACKET on devices whose receive side BPF cannot see.
 
 A VLAN, macvlan, ipvlan or bond takes packets over inside __netif_receive_skb_core
 (net/core/dev.c, another_round): netif_receive_skb fires once, for the lower

@@ -1,4 +1,4 @@
-"""What else this machine did while a round was measured, and the wait for it to be quiet before the first."""
+"""Noise: other load on this machine during a round, and the wait for a quiet machine before a run."""
 
 from __future__ import annotations
 

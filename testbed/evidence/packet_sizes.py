@@ -41,7 +41,7 @@ class PacketSizes:
     def __init__(
         self, source: SizeSource | None, *, devices: Sequence[str] = ("*:*",), reason: str | None = None
     ) -> None:
-        """`source` None: counters only. `devices`: patterns of places. `reason`: why this source."""
+        """`source` None: counters only. `devices`: patterns. `reason`: why this source."""
         self._source = source
         self._patterns = devices
         self._reason = reason
@@ -154,7 +154,7 @@ def _read(lab: Lab, source: SizeSource | None) -> Snapshot:
 
 
 def by_device_key(lab: Lab) -> dict[DeviceKey, LabDevice]:
-    """The lab's devices on this kernel, by what the kernel knows them by."""
+    """The lab's devices on this kernel, by namespace and ifindex."""
     found = {}
     for device in lab.devices():
         netns = lab.nodes[device.node].netns
@@ -164,7 +164,7 @@ def by_device_key(lab: Lab) -> dict[DeviceKey, LabDevice]:
 
 
 def _merging(lab: Lab) -> set[str]:
-    """The places whose GRO is on."""
+    """The devices with GRO on."""
     return {device for device, actual in lab.read_back().items() if actual["features"].get("rx-gro")}
 
 

@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: whose they are, what they used, where they ran."""
+"""Processes from /proc: their parents, CPU time, namespaces and cores."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def descendants(root: int) -> dict[int, Task]:
 
 
 def in_namespaces(namespaces: Collection[int], pids: Iterable[int]) -> list[int]:
-    """Those of `pids` that are in one of the network namespaces (inode numbers)."""
+    """The `pids` that are in one of the network namespaces (inode numbers)."""
     wanted = {f"net:[{inode}]" for inode in namespaces}
     found = []
     for pid in pids:

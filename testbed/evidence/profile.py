@@ -1,4 +1,4 @@
-"""Where the CPU time of a round went, by function."""
+"""CPU profile of a round, by kernel or user function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stack's own counters: protocols per node (as netstat -s), softnet per machine."""
+"""Protocol counters per node (as netstat -s), and softnet counters of the machine."""
 
 from __future__ import annotations
 

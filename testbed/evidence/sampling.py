@@ -1,4 +1,4 @@
-"""A thread that looks at something again and again while a flow runs."""
+"""A thread that samples something at an interval while a flow runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets by size: the value that every source of packet sizes gives, and what a source is."""
+"""Packet counts by size: the common key, and the interface of their sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SizeKey(NamedTuple):
-    """What packets are told apart by. `size` in bytes with the link-layer header; gso_* as in the skb.
+    """The key by which packets are counted. `size` in bytes with the link-layer header; gso_* as in the skb.
 
     gso_segs is 0 where gso_size is: TCP keeps a 1 there, other protocols a 0, and neither means anything.
     """
@@ -55,5 +55,5 @@ class SizeSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds; idempotent."""
+        """Release its resources; idempotent."""
         ...

@@ -86,12 +86,12 @@ class TcpState:
 
 
 def sent(one: TcpSocket) -> int:
-    """Bytes with what was sent again; 0 on a kernel that does not tell."""
+    """Bytes sent, retransmissions included; 0 on a kernel that does not report them."""
     return one.info.get("bytes_sent", 0)
 
 
 def acked(one: TcpSocket) -> int:
-    """Bytes that its peer has acknowledged; 0 on a kernel that does not tell."""
+    """Bytes that its peer has acknowledged; 0 on a kernel that does not report them."""
     return one.info.get("bytes_acked", 0)
 
 

@@ -1,4 +1,4 @@
-"""Parameters of an experiment file: `$name` (or `${name}`) anywhere in its values stands for one."""
+"""Parameters of an experiment file: replace `$name` (or `${name}`) in its values."""
 
 from __future__ import annotations
 

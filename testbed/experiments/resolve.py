@@ -76,7 +76,7 @@ class _StateRecord(BaseModel):
 
 @dataclass(frozen=True)
 class Resolved:
-    """An experiment ready to run. `states` in the file's order, only those asked for."""
+    """An experiment ready to run. `states`: the selected ones, in the file's order."""
 
     name: str
     experiment: Experiment
@@ -91,7 +91,7 @@ class Resolved:
         return self.document.error(_place(self.document, state, "settings"), message)
 
     def comparisons(self) -> list[tuple[str, str]]:
-        """The asked comparisons whose two states are both here."""
+        """The requested comparisons whose two states are selected."""
         return [(a, b) for a, b in self.experiment.comparisons() if a in self.states and b in self.states]
 
     def as_record(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of one round: the `position` in its block, and the state to measure there."""
+    """One round's slot in the order: the `position` in its block, and the state to measure there."""
 
     block: int
     position: int

@@ -1,4 +1,4 @@
-"""What an experiment file declares."""
+"""The model of an experiment file."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Protocol(Model):
 
     @property
     def limits(self) -> RoundLimits:
-        """What a round is held against."""
+        """The limits of a valid round."""
         return RoundLimits(**self.noise.model_dump(), unseen=self.unseen)
 
     @model_validator(mode="after")

@@ -49,14 +49,14 @@ class Lines:
 
 
 class Agent:
-    """What the agent in the guest can be asked for, and what it tells."""
+    """Requests to the agent in the guest, and its answers."""
 
     def __init__(self, port: socket.socket) -> None:
         self._lines = Lines(port)
         self._ended: dict[str, tuple[int, int]] = {}
 
     def ready(self, deadline: float) -> int:
-        """Wait until it is there: the kernel's taint flags at that time."""
+        """Wait until the agent answers. Returns the kernel's taint flags at that time."""
         return int(self._expect("ready", deadline)[1])
 
     def start(self, verb: str, name: str) -> None:

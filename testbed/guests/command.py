@@ -1,4 +1,4 @@
-"""A command in a guest: what its shell runs, and what ends it from outside. The same for every backend."""
+"""Commands in a guest: the shell script, and why a command is killed. Common to QEMU and virtme-ng."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guest's console says about its end."""
+"""Find the reason of a guest's crash or failed boot in its console log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def notable(text: str) -> list[str]:
 
 
 def why_not_booted(text: str, qemu_log: str) -> str | None:
-    """The reason in the words of the guest's init, of the kernel, or of QEMU."""
+    """The reason of a failed boot, as the guest's init, the kernel or QEMU printed it."""
     if match := re.search(r"testbed: init: (.*)", text):
         return match[1].strip()
     if found := fatal(text):

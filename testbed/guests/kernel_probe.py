@@ -1,4 +1,4 @@
-"""What a kernel can do, found inside it once."""
+"""Probe a kernel in a guest, once, and cache its capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start QEMU and what it needs, such that nothing of it outlives this process."""
+"""Start QEMU and its daemons so that none of them outlives this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from testbed.privilege import own_namespaces
 
 @dataclass(frozen=True)
 class Size:
-    """What the virtual machine has.
+    """The size of the virtual machine.
 
     memory_mib: in MiB. pins: machine CPUs, one for each vCPU in turn (none: not
     pinned). append: words for the kernel's command line. devices: more words for QEMU.
@@ -47,7 +47,7 @@ class Launched:
     alive: socket.socket
 
     def close(self) -> None:
-        """End it now, with all that belongs to it. Idempotent."""
+        """Kill the guest and its daemons. Idempotent."""
         for held in (self.alive, self.control, self.port, self.terminal):
             held.close()
         # unshare --kill-child takes process 1 of the namespaces with it, and that all others.

@@ -1,4 +1,4 @@
-"""vCPUs on machine CPUs."""
+"""Pin the vCPUs of a guest to CPUs of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a boot, or of one command in a guest."""
+"""The result of a boot, or of a command in a guest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Result:
     taint_after: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """It as JSON values."""
+        """The result as JSON values."""
         return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
 
 
@@ -45,7 +45,7 @@ class BootFailed(TestbedError):
 
 
 def of_status(status: int) -> Outcome:
-    """What an exit status means."""
+    """The outcome that an exit status stands for."""
     if status == 0:
         return Outcome.PASS
     return Outcome.SKIP if status == SKIP_STATUS else Outcome.FAIL

@@ -1,4 +1,4 @@
-"""The ways in which a kernel may boot here: which accelerator, which way of sharing folders.
+"""Ways to boot a kernel on this machine: accelerator (kvm, tcg) and folder sharing (9p, virtiofs).
 
 Whether KVM works is found by booting: its device may open, and even create a
 machine, and yet no kernel lives in it. What worked is remembered.
@@ -98,7 +98,7 @@ def daemon() -> tuple[Path, str]:
 
 
 def record(way: Way) -> dict[str, str]:
-    """It as JSON values."""
+    """The way as JSON values."""
     return asdict(way)
 
 

@@ -54,7 +54,7 @@ class BuildFailed(TestbedError):
 
 @dataclass(frozen=True)
 class Request:
-    """What to build.
+    """A request to build a kernel.
 
     tree: a git tree, a folder or an archive. series: see `series.read_series`.
     base: the revision of a git tree to build on. fragments: over the lean config.
@@ -300,7 +300,7 @@ def _ends_with_us() -> list[str]:
 
 
 def _named(kernel: cache.BuiltKernel, name: str | None) -> cache.BuiltKernel:
-    """The same kernel under the name that was asked for (its files shared)."""
+    """The same kernel under the requested name (its files shared)."""
     if name is None or name == kernel.name:
         return kernel
     with cache.adding(name) as folder:

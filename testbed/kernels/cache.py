@@ -1,4 +1,4 @@
-"""The kernels at hand: a folder each below the cache, with where it came from."""
+"""The cache of kernels: a folder for each, with its provenance."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class BuiltKernel:
         )
 
     def capabilities(self) -> dict[str, Any] | None:
-        """What `testbed probe` found inside it, or None before it was asked."""
+        """What `testbed probe` found inside it, or None before it was probed."""
         try:
             found: dict[str, Any] = json.loads((self.folder / CAPABILITIES).read_text())
         except FileNotFoundError:
@@ -141,7 +141,7 @@ def find(name: str) -> BuiltKernel:
 
 
 def remove(kernel: BuiltKernel) -> None:
-    """Delete it from the cache."""
+    """Delete the kernel from the cache."""
     shutil.rmtree(kernel.folder)
 
 

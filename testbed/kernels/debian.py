@@ -1,4 +1,4 @@
-"""The Debian archive that this machine is configured for: any suite of it, through apt.
+"""Packages of any suite of the machine's configured Debian archive, through apt.
 
 apt does the work: its own mirror, proxy and keys, and it verifies every index
 and package. Its state is kept apart (in the cache), so that suites which the
@@ -92,7 +92,7 @@ class Archive:
 
 
 def open_archive(suites: Sequence[str] = (), refresh: bool = False) -> Archive:
-    """The archive with the known releases, their backports, and the `suites` asked for.
+    """The archive with the known releases, their backports, and the requested `suites`.
 
     Its indices are read when they are older than a day, when the suites changed,
     or with `refresh`. MissingCapability where there is no apt or no Debian source.
@@ -193,7 +193,7 @@ def _suites(folder: Path) -> list[str]:
 
 
 def _write_asked(folder: Path, suites: list[str]) -> bool:
-    """Note the suites asked for so far; whether there is a new one."""
+    """Record the requested suites; whether there is a new one."""
     path = folder / "suites"
     known = path.read_text().split() if path.exists() else []
     if set(suites) <= set(known):

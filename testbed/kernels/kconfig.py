@@ -1,4 +1,4 @@
-"""A kernel's config: the lean one that labs need, and fragments over it, each option checked."""
+"""Kernel configuration: the lean config that labs need, merged with fragments, and checked after make."""
 
 from __future__ import annotations
 

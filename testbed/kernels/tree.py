@@ -1,4 +1,4 @@
-"""Kernel source: a repository of our own for each tree, so that the user's is never touched."""
+"""Kernel source trees: a private git repository for each, so that the user's tree is never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the operations of a plan in namespaces of this kernel: netlink in batches, one queue per node."""
+"""Carry out the operations of a plan: netlink requests in batches, one queue per node."""
 
 from __future__ import annotations
 

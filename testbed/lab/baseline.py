@@ -56,7 +56,7 @@ def renewed(
 
 
 def strayed(requested: Settings, baseline: Baseline, actual: ActualDevice) -> Iterator[Difference]:
-    """What the topology does not state and what is no longer as it was when the lab was built."""
+    """Settings that the topology leaves to the kernel and that differ from when the lab was built."""
     for name, value in baseline.values.items():
         if name in NAMES and getattr(requested, name) is None and actual.values.get(name) != value:
             yield Difference(name, value, actual.values.get(name))
@@ -67,7 +67,7 @@ def strayed(requested: Settings, baseline: Baseline, actual: ActualDevice) -> It
 
 
 def restored(end: End, requested: Settings, baseline: Baseline, actual: ActualDevice) -> Iterator[Operation]:
-    """The operations that set again what has strayed."""
+    """The operations that restore strayed settings."""
     found = list(strayed(requested, baseline, actual))
     names = {difference.setting for difference in found}
     names |= {ipv4 for general, ipv4 in COUPLED.items() if general in names}

@@ -1,4 +1,4 @@
-"""How a topology differs from one that is up: what can be changed live, and what needs a rebuild."""
+"""Differences between two topologies: settings that can change live, and the first that needs a rebuild."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `testbed up` writes down before it makes anything, and the lock that two users of one name meet."""
+"""The journal of a named lab, written before anything is made, and the lock of its name."""
 
 from __future__ import annotations
 

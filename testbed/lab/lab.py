@@ -173,7 +173,7 @@ class Lab:
         return {str(end): state.summary() for end, state in self._read(self.topology.placed()).items()}
 
     def states(self) -> dict[End, ActualDevice]:
-        """The same for reckoning with: limits, and every feature with what is fixed."""
+        """As `read_back`, in typed form: limits, and every feature with whether it is fixed."""
         return self._actual(self.topology.placed())
 
     def compared(self) -> list[Row]:
@@ -213,7 +213,7 @@ class Lab:
         raise InputError(f"{node}: the topology gives it no IPv{family} address")
 
     def close(self) -> None:
-        """Take everything away; idempotent."""
+        """Remove the lab; idempotent."""
         for node in self._namespaces.values():
             node.close()
 
@@ -242,12 +242,12 @@ class Lab:
         self._compare(self._actual(ends, every_feature=False))
 
     def drift(self, actual: Mapping[End, ActualDevice] | None = None) -> Drift:
-        """What somebody changed behind our back, of all that bringing the lab up is responsible for."""
+        """Changes by others to anything that the lab set or relies on."""
         actual = self._read(self.topology.placed()) if actual is None else actual
         return find_drift(self.topology, self._namespaces, actual, self.built)
 
     def mend(self) -> bool:
-        """Make good what drifted, and whether anything had. TestbedError for what only a rebuild mends."""
+        """Undo drift; whether there was any. TestbedError for drift that needs a rebuild."""
         remedy = "`testbed up --rebuild` makes the lab again"
         mended = self.restart_pumps()
         try:

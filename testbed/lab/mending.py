@@ -1,4 +1,4 @@
-"""Everything that `up` is responsible for in a lab that is up: what drifted, and how it is made good."""
+"""Find drift in a lab that is up, and plan the operations that undo it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOPBACK = "lo"
 
 @dataclass(frozen=True)
 class Drift:
-    """What is not as the topology and the building of the lab left it.
+    """Everything that differs from the lab as it was built.
 
     `devices`: of each, the differences. `lacking`: node -> key of a sysctl, route
     or neighbour of its spec -> how it differs. `extra`: node -> what was added to
@@ -48,7 +48,7 @@ class Drift:
         return None
 
     def lines(self) -> Iterator[str]:
-        """Each of it in one line."""
+        """One line for each difference."""
         yield from (f"{end}: {difference}" for end, found in self.devices.items() for difference in found)
         yield from (f"{node}: {text}" for node, lacking in self.lacking.items() for text in lacking.values())
         yield from (
@@ -125,7 +125,7 @@ def device_drift(
 def plan_mending(
     topology: Topology, drift: Drift, actual: Mapping[End, ActualDevice], built: Baselines
 ) -> list[Operation]:
-    """The operations that make `drift` good, where nothing of it needs a rebuild."""
+    """The operations that undo `drift`, where none of it needs a rebuild."""
     placed = topology.placed()
     uppers = masters(topology)
     stated: dict[End, Settings] = {}

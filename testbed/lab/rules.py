@@ -1,4 +1,4 @@
-"""The rules behind errors that the kernel gives without words: EINVAL, EXFULL, EMLINK and their like."""
+"""Explain errors for which the kernel gives no text (EINVAL, EXFULL, EMLINK) by the rule that was broken."""
 
 from __future__ import annotations
 

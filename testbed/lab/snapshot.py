@@ -1,4 +1,4 @@
-"""What a whole lab holds at one moment: what moved between two of them, and the way back."""
+"""Snapshots of a lab: what changed between two of them, and operations that restore the earlier one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Moved:
-    """Something that is not as it was. For a feature, `setting` is the kernel's name of it."""
+    """A changed setting. For a feature, `setting` is the kernel's name of it."""
 
     end: End
     setting: str
@@ -56,7 +56,7 @@ class Moved:
 
 
 def moved(before: Snapshot, after: Snapshot) -> Iterator[Moved]:
-    """Every setting of a device that is not as it was, addresses and being up among them. Not features."""
+    """Every changed setting of a device, with addresses and `up`, without features."""
     for end, was in before.devices.items():
         now = after.devices[end]
         for name in (*LINK_SETTINGS, "qdisc"):
@@ -86,7 +86,7 @@ def given(actual: ActualDevice) -> set[Address]:
 
 
 def way_back(topology: Topology, before: Snapshot, now: Snapshot) -> list[Operation]:
-    """The operations that bring a lab of `topology` from `now` to what it was `before`."""
+    """The operations that restore a lab of `topology` from `now` to `before`."""
     operations: list[Operation] = []
     for end in lower_first(topology, topology.placed()):
         operations += _device_back(end, before.devices[end], now.devices[end])

@@ -1,4 +1,4 @@
-"""Change a lab that is up, as a whole or not at all, and see what the change does elsewhere in it.
+"""Change a lab that is up, all or nothing, and find side effects on its other devices.
 
 The kernel couples settings: a limit for IPv4 follows the general one, a bridge's
 MTU its ports', a VLAN's the device's below it, and an MTU below 1280 takes the
@@ -52,7 +52,7 @@ class Transaction:
         self._reader, self._do = read, do
 
     def carry_out(self) -> list[Moved]:
-        """The features that follow what was changed, by the kernel's own rules.
+        """Carry out the change. Returns the features that follow it by the kernel's own rules.
 
         InputError and MissingCapability as for `Lab.set`; the lab is then as it was
         before, or the error says what is not.

@@ -1,4 +1,4 @@
-"""A netlink socket inside a namespace, kept open: batches out, errors with the kernel's own text back."""
+"""A netlink socket in a namespace: sends batches of requests, returns errors with the kernel's text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIMEOUT_S = scaled(10.0)
 
 
 class Refusal(NamedTuple):
-    """The kernel's no to one request of a batch: its place there, errno, and text where it gave one."""
+    """The kernel's error for one request of a batch: its index, errno, and text where there is one."""
 
     position: int
     errno: int
@@ -59,7 +59,7 @@ class Channel:
         self._socket.close()
 
     def send(self, requests: Sequence[Request]) -> list[Refusal]:
-        """Have the kernel do `requests` in their order; what it refused, in the same order.
+        """Send `requests` as a batch, in order. Returns the refusals, in the same order.
 
         A refused request does not keep the kernel from doing those behind it.
         """
@@ -89,7 +89,7 @@ class Channel:
                     return refusals
 
     def ask(self, request: Request) -> bytes | Refusal:
-        """The one answer to `request` (empty where an ack is all), or the kernel's no."""
+        """The single answer to `request` (empty for a plain ack), or the kernel's refusal."""
         with self._lock:
             return self._ask(request)
 
@@ -105,7 +105,7 @@ class Channel:
                 answer = data
 
     def dump(self, request: Request) -> list[bytes]:
-        """Every answer to a dump, a whole message each; read again when it changed while being read."""
+        """Every message of a dump; repeated when the kernel marks it as interrupted."""
         while True:
             with self._lock:
                 answers, interrupted = self._dump(request)

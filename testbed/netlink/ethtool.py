@@ -59,7 +59,7 @@ class Features:
         }
 
     def set(self, device: str, wanted: Mapping[str, bool]) -> None:
-        """Ask for `wanted` (ethtool's long names). What came of it is in `get`: the kernel may hold back."""
+        """Ask for `wanted` (ethtool's long names). Read the result with `get`: the kernel may ignore some."""
         with self._of(device):
             features = self._ioctl.get_features()
             for name, on in wanted.items():

@@ -21,7 +21,7 @@ def open_generic(namespace: int) -> Channel:
 def ask_family(
     channel: Channel, family: str, kind: type[genlmsg], command: int, attributes: Mapping[str, Any]
 ) -> bytes | Refusal:
-    """The answer to a command, a message of `kind`, or the kernel's no, to the family's name too."""
+    """The answer to a command, a message of `kind`, or the kernel's refusal (of the family's name too)."""
     question = _message(ctrlmsg, CTRL_CMD_GETFAMILY, {"CTRL_ATTR_FAMILY_NAME": family})
     known = channel.ask(request(question, GENL_ID_CTRL))
     if isinstance(known, Refusal):

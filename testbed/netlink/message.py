@@ -1,4 +1,4 @@
-"""What this product asks the kernel for about links and addresses, and how the answers read.
+"""Netlink requests for links and addresses, and their answers decoded.
 
 The messages are pyroute2's; they are encoded and decoded by remembered.py, as every device takes some.
 """

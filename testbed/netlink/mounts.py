@@ -1,4 +1,4 @@
-"""File systems of the kernel that show the calling thread's namespace, mounted nowhere: only a descriptor."""
+"""Detached mounts of sysfs and procfs that show the calling thread's namespace."""
 
 from __future__ import annotations
 

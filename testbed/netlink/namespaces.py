@@ -1,4 +1,4 @@
-"""Network namespaces, made and entered by this process: no fork, no name, gone with their descriptors."""
+"""Make and enter network namespaces without fork or name; they end when their descriptors close."""
 
 from __future__ import annotations
 

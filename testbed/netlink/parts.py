@@ -1,4 +1,4 @@
-"""pyroute2 by its parts: `import pyroute2.netlink` without what the package's own __init__ imports.
+"""Import parts of pyroute2 without running its packages' __init__ modules.
 
 That __init__ imports all there is, from DHCP and 9P to a database and asyncio: 226 modules. In an emulated
 guest that is 8 s more until the first round, against 2 s for the messages alone, so this module puts

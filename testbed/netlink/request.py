@@ -1,4 +1,4 @@
-"""Messages on their way: a request without its header, and pyroute2's messages to and from bytes."""
+"""Netlink requests without their header, and conversion of pyroute2's messages to and from bytes."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Route(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """A neighbour as the kernel reports it; None for what it does not tell."""
+    """A neighbour as the kernel reports it; None for what it does not report."""
 
     ifindex: int
     address: str | None

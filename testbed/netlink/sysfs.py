@@ -1,4 +1,4 @@
-"""What a device has in /sys/class/net of its namespace: threaded NAPI, and which CPUs its queues use."""
+"""Settings of devices in /sys/class/net of a namespace: threaded NAPI, RPS and XPS CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cgroup for each process that is started: what its whole tree used, and a sure way to end it.
+"""A cgroup for each started process: CPU time of its whole process tree, and a way to kill all of it.
 
 getrusage knows a child only once its parent has waited for it, and a process
 group loses whoever calls setsid. A cgroup (version 2) keeps both: cpu.stat

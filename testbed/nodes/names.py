@@ -1,4 +1,4 @@
-"""Names for namespaces, where iproute2 keeps them: `ip netns exec NAME` works on what is named here."""
+"""Named namespaces in /run/netns, as `ip netns` keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that is a network namespace of this kernel, held by a descriptor of this process."""
+"""A node that is a network namespace, kept alive by an open descriptor."""
 
 from __future__ import annotations
 

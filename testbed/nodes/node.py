@@ -1,4 +1,4 @@
-"""What a node is to everything above it, wherever its network stack runs."""
+"""The interface of a node, wherever its network stack runs."""
 
 from __future__ import annotations
 

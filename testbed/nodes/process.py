@@ -1,4 +1,4 @@
-"""Processes of this machine, in a namespace: pinned, measured, and gone with the program that starts them."""
+"""Start processes in a namespace: pinned to CPUs, CPU time measured, killed when this program ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that send nothing on their own account: no duplicate address detection, no router solicitation.
+"""Make nodes quiet: no duplicate address detection, no router solicitation.
 
 What they sent would be counted as evidence. A topology's sysctls can set it back.
 """

@@ -1,4 +1,4 @@
-"""Sysctls of a network namespace: names as parts below /proc/sys/net, and files opened part by part."""
+"""Read and write sysctls of a network namespace below /proc/sys/net."""
 
 from __future__ import annotations
 

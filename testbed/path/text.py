@@ -1,4 +1,4 @@
-"""A path prediction as text and as JSON, alone or beside what was seen."""
+"""Render a path prediction as text and JSON, with the observed sizes where there are any."""
 
 from __future__ import annotations
 

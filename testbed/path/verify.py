@@ -1,4 +1,4 @@
-"""Hold a path prediction against a flow: a short iperf3 test, and the packet sizes seen at each hop."""
+"""Verify a path prediction: run a short iperf3 test and compare the packet sizes at each hop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which link kinds and queueing disciplines the kernel makes, and how large their packets may be.
+"""Probe link kinds and queueing disciplines, and the largest sizes that they take.
 
 Each is made in a namespace of its own that nobody else sees and that goes with this process.
 What is imported for it is little: a kernel is probed in a guest, where importing takes seconds.

@@ -1,4 +1,4 @@
-"""What sending from device memory takes: a driver with netmem TX, a source of dmabufs, huge pages.
+"""Probe for sending from device memory: a driver with netmem TX, a source of dmabufs, huge pages.
 
 Drivers are asked, as no attribute tells: NETDEV_CMD_BIND_TX with a descriptor that
 is none. A driver without netmem TX refuses with EOPNOTSUPP before the descriptor is

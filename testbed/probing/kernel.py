@@ -1,4 +1,4 @@
-"""What the running kernel, and this user on it, can do beside devices."""
+"""Probe the running kernel and the rights of this user, devices aside."""
 
 from __future__ import annotations
 

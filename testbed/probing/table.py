@@ -1,4 +1,4 @@
-"""What was found, as text for a person."""
+"""Render the probed capabilities as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which programs and libraries work here, and in which version."""
+"""Probe for programs and libraries and their versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as one file: what a developer sends and a reviewer reproduces. Reading one trusts nothing in it."""
+"""Pack a run into one file, and unpack one safely: its content is not trusted."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Tcp(Fields):
 
 @dataclass(kw_only=True)  # a report, which is pydantic's, has it too
 class Stack:
-    """A kernel stack that packets of the asked size had in common, the innermost function first."""
+    """A kernel stack that packets of the requested size had in common, the innermost function first."""
 
     device: Annotated[str, doc("its name only: perf knows no nodes")]
     direction: Direction

@@ -1,4 +1,4 @@
-"""What a run says of itself beside its rounds: run.json.
+"""The record of a run: run.json.
 
 Names are fixed once released; fields may be added. Unknown fields of a later version are kept when
 it is written again (lines of rounds.jsonl never are), so that an old program does not lose them.

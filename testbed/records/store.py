@@ -1,4 +1,4 @@
-"""A run's folder: written round by round, readable at any moment, without this program too.
+"""The folder of a run: write it round by round, find it, read it back.
 
 rounds.jsonl is held open and locked (flock) by the run that writes it. A folder
 whose run.json says `running` while nobody holds that lock was interrupted: a
@@ -37,9 +37,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def results_folder(asked: Path | None = None) -> Path:
-    """Where runs go: what was asked for, else $TESTBED_RESULTS, else results/ here."""
-    return asked or Path(os.environ.get("TESTBED_RESULTS", "results"))
+def results_folder(requested: Path | None = None) -> Path:
+    """Where runs go: the `requested` folder, else $TESTBED_RESULTS, else results/ here."""
+    return requested or Path(os.environ.get("TESTBED_RESULTS", "results"))
 
 
 class RunWriter:
@@ -152,7 +152,7 @@ class StoredRun:
     problems: list[str] = field(default_factory=list)
 
     def rounds(self) -> Iterator[Round]:
-        """The rounds in order of execution. A broken line is skipped and told in `problems`."""
+        """The rounds in order of execution. A broken line is skipped and listed in `problems`."""
         decode = msgspec.json.Decoder(Round).decode
         path = self.folder / ROUNDS
         try:

@@ -1,4 +1,4 @@
-"""What would decide a comparison, in words."""
+"""Text of the advice on what would decide a comparison."""
 
 from __future__ import annotations
 

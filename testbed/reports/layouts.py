@@ -1,4 +1,4 @@
-"""Before-and-after tables as cover letters have them: a grid with gains, and figure by figure."""
+"""Tables for cover letters: a grid of gains, and before/after figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text report of a run with many states: what a reader of a list wants of it, in two pages.
+"""The text report of a run with many states, cut to two pages for a mailing list.
 
 Tables over all states stand first; the sizes, cores and TCP state of each are left to the other formats.
 """

@@ -1,4 +1,4 @@
-"""A run's folder made into a report."""
+"""Render the report of a run's folder in any format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a round's tools say agrees with its devices and sockets. Pure, but for the reading.
+"""Check the figures of a round's tools against its device and socket counters.
 
 Payload that a tool received crossed a device of its node, headers and all: more
 of it than the node's lowest devices counted cannot be. And what the sockets had

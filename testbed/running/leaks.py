@@ -1,4 +1,4 @@
-"""What a run could leave behind on this machine: taken down before it and after it, and compared.
+"""Find leaks of a run: list what it could leave behind, before and after, and compare.
 
 Links and mounts are those of this process's own namespaces. Processes, network
 namespaces and BPF programs count where this process or its descendants hold
@@ -23,7 +23,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True)
 class Inventory:
-    """What there is, each thing in words."""
+    """Everything that a run could leave behind, as text."""
 
     links: frozenset[str]
     namespaces: frozenset[str]
@@ -34,7 +34,7 @@ class Inventory:
 
 
 def take() -> Inventory:
-    """What there is now."""
+    """The inventory now."""
     known = tasks()
     ours = family(os.getpid(), known)
     return Inventory(

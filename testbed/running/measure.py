@@ -29,7 +29,7 @@ from testbed.workloads.tool import Hooks, Options, Outcome
 
 @dataclass(frozen=True)
 class Task:
-    """A round to measure: which, of what state, on which kernel."""
+    """A round to measure: its number, slot, state and kernel."""
 
     number: int
     slot: Slot
@@ -39,7 +39,7 @@ class Task:
     warmup: bool = False
 
     def record(self, **fields: Any) -> Round:
-        """The round's record: what the task says, and `fields` beside it."""
+        """The round's record from the task and `fields`."""
         return checked(
             Round(
                 round=self.number,
@@ -55,7 +55,7 @@ class Task:
 
 
 def measure(task: Task, collectors: Sequence[Collector], limits: RoundLimits, raw: Path) -> Round:
-    """Measure one round. What goes wrong in it is the record's reason, not an exception."""
+    """Measure one round. A failure becomes the record's `reason`, not an exception."""
     begun, started = time.monotonic(), now()
     fields: dict[str, Any] = {}
     reasons: list[str] = []

@@ -1,4 +1,4 @@
-"""Where a run took place: machine and tools, as run.json records them."""
+"""The machine and tool versions of a run, for run.json."""
 
 from __future__ import annotations
 

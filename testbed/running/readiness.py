@@ -1,4 +1,4 @@
-"""Which experiments can run where certain capabilities were found, and what the others lack."""
+"""Which states of an experiment can run with given capabilities, and what the others lack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lacking_or_refused(resolved: Resolved, found: Capabilities) -> dict[str, lis
 def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
     """What a state requires: what its file says, and what follows from its devices, tool and CPUs.
 
-    `known`: names of capabilities. A link kind or a tool beyond these is not asked for.
+    `known`: names of capabilities. A link kind or a tool beyond these is not required.
     """
     kinds = (device.kind for device in state.topology.placed().values())
     implied = {"root", *state.workload.tools, *kinds}

@@ -1,4 +1,4 @@
-"""Carries an experiment out: which states can run, round after round, until there are enough."""
+"""Run an experiment: find the states that can run, and measure rounds until there are enough."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ WARMUP_BLOCK = -1
 
 
 class Observer:
-    """Told of a run's progress. Every method may be left as it is."""
+    """Callbacks on a run's progress. By default they do nothing."""
 
     def begun(self, run: Run, folder: Path, rule: StoppingRule, seconds: float) -> None:
         """`seconds` is what the least number of rounds will take."""
 
     def waiting(self, reason: str) -> None:
-        """The machine is too noisy to begin."""
+        """Called while the machine is too noisy to begin."""
 
     def skipped(self, state: str, reason: str) -> None: ...
 
@@ -41,7 +41,7 @@ class Observer:
 
 @dataclass
 class Progress:
-    """What the rounds so far say: the figures of the valid ones, and how wide the effects' intervals are.
+    """The valid figures so far, and the widths of the effects' intervals.
 
     A label is a state, or `state@kernel` in a run of several kernels. There each
     state is compared across the kernels, the first one as the baseline.
@@ -339,7 +339,7 @@ def reopen(stored: StoredRun, resolved: Resolved, kernels: Mapping[str, Kernel])
 
 
 def differences(run: Run, resolved: Resolved, kernels: Mapping[str, Kernel]) -> list[str]:
-    """What keeps a run from being continued with these kernels, in words."""
+    """Reasons why a run cannot be continued with these kernels."""
     reasons = []
     if _identity(run.kernels) != _identity(kernels):
         recorded, now_ = (", ".join(sorted(each)) for each in (run.kernels, kernels))

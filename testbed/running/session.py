@@ -1,4 +1,4 @@
-"""An experiment from start to end: the run's folder, its rounds, and what the exit status should say."""
+"""A session runs an experiment from start to end: the run's folder, its rounds, its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test that failed shows of its labs and flows, and a shell in one of them."""
+"""Report sections of a failed test (labs and flows), and a shell in one of its nodes."""
 
 from __future__ import annotations
 

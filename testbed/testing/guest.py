@@ -1,4 +1,4 @@
-"""Tests on another kernel: carried out by the pytest of a guest that booted it, and reported here."""
+"""Run tests on another kernel: by pytest in a guest that booted it, reported by this machine's pytest."""
 
 from __future__ import annotations
 

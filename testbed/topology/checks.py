@@ -1,4 +1,4 @@
-"""What is wrong in a topology as a whole: names that do not fit together, cycles, addresses given twice."""
+"""Checks of a whole topology: unknown names, cycles, addresses given twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topology as a picture: text for the terminal, mermaid and dot for documents. Pure."""
+"""Draw a topology: text for the terminal, mermaid and dot for documents. Pure."""
 
 from __future__ import annotations
 

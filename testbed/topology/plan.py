@@ -1,4 +1,4 @@
-"""From a topology to the operations that bring it up: pure, and the one place that knows their order.
+"""Plan the operations that bring a topology up, in the order that the kernel needs. Pure.
 
 The rules, each with its reason:
 

@@ -1,4 +1,4 @@
-"""What a topology file says: nodes with their devices, routes and sysctls. Plain values."""
+"""The model of a topology file: nodes with their devices, routes and sysctls."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class NodeSpec(_Strict):
 
 @dataclass(frozen=True)
 class Placed:
-    """A device in its place: the settings its own node states, and the link kind that makes it."""
+    """A device with its settings and the link kind that makes it."""
 
     end: End
     config: Settings

@@ -1,4 +1,4 @@
-"""The sysctls that a file states: their names, and the devices that some of them belong to. Pure."""
+"""Sysctls in topology files: check their names, and find the devices they belong to. Pure."""
 
 from __future__ import annotations
 

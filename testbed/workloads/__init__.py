@@ -1,4 +1,4 @@
-"""Workloads: what makes the traffic of a round. A tool is one module, listed in TOOLS."""
+"""Workloads make the traffic of a round. Each tool is one module, listed in TOOLS."""
 
 from __future__ import annotations
 

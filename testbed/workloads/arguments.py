@@ -1,4 +1,4 @@
-"""The words that a file adds to a tool's command line, read by the tool's own grammar. Pure.
+"""Check the extra arguments (`args`) that a file gives to a tool, by the tool's own grammar. Pure.
 
 A table for each command line says of every option whether it takes a value, and
 whether a file may give it. The rest is refused: what a key of the file sets already,

@@ -1,4 +1,4 @@
-"""What cannot be true of the figures that a tool gave for its own flow, by our clock. Pure.
+"""Find figures of a tool that contradict each other or our clock. Pure.
 
 Each rule is an inequality that no honest test can break, with a tolerance for
 how coarsely the figures are printed and for what the tool does at its ends.

@@ -1,4 +1,4 @@
-"""Holds huge pages of 2 MB reserved for as long as its stdin is open, then gives them back.
+"""Reserve huge pages of 2 MB while stdin is open, then give them back.
 
     python -I -S hugepages_keeper.py COUNT
 

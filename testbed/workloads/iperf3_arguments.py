@@ -1,4 +1,4 @@
-"""What `args` and `server_args` may say to iperf3: its options up to 3.20 (src/iperf_api.c). Pure."""
+"""Options allowed in `args` and `server_args` of iperf3, up to 3.20 (src/iperf_api.c). Pure."""
 
 from __future__ import annotations
 

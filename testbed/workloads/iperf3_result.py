@@ -1,4 +1,4 @@
-"""What iperf3's JSON says, as records. Pure: from the text that libiperf printed."""
+"""Read iperf3's JSON output into records. Pure."""
 
 from __future__ import annotations
 

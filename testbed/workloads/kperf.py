@@ -1,4 +1,4 @@
-"""kperf: a client that orchestrates a flow between two kperf servers, from device memory where asked."""
+"""kperf: a client that orchestrates a flow between two kperf servers, from device memory where requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `args` may say to kperf's client (client.c of facebookexperimental/kperf). Pure."""
+"""Options allowed in `args` of kperf (client.c of facebookexperimental/kperf). Pure."""
 
 from __future__ import annotations
 

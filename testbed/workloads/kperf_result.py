@@ -1,8 +1,8 @@
-"""What kperf's client prints, as records. Pure.
+"""Read the output of kperf's client into records. Pure.
 
 Two sections, the source's and the target's, each with a line per flow and direction,
 TCP's state under a line of names, and the CPU of the core that serves the flow (net)
-and of the one that the worker runs on (app) where the two are told apart.
+and of the one that the worker runs on (app) where the two are distinguished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a process has its listening socket open: how a server is seen to be ready."""
+"""Find out whether a process listens on a port, to see that a server is ready."""
 
 from __future__ import annotations
 

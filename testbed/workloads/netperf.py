@@ -1,4 +1,4 @@
-"""netperf, through a binding of our own: options in, typed results out, no shell."""
+"""netperf: start netserver and netperf, and read their results."""
 
 from __future__ import annotations
 

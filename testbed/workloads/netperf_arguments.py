@@ -1,4 +1,4 @@
-"""What `args` and `test_args` may say to netperf 2.7 (src/netsh.c, src/nettest_omni.c). Pure."""
+"""Options allowed in `args` and `test_args` of netperf 2.7 (src/netsh.c, src/nettest_omni.c). Pure."""
 
 from __future__ import annotations
 

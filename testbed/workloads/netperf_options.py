@@ -1,4 +1,4 @@
-"""netperf's options, and the command lines that come of them. Pure."""
+"""The model of netperf's options, and the command lines made from them. Pure."""
 
 from __future__ import annotations
 

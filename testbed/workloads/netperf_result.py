@@ -1,4 +1,4 @@
-"""What netperf prints, as records. Pure.
+"""Read netperf's output into records. Pure.
 
 `-- -k KEY,...` makes it print one KEY=value a line. An unknown key is an error
 of netperf's, so a result either holds every key that was asked for, or is none.
@@ -113,7 +113,7 @@ def parse_keys(output: bytes) -> dict[str, str]:
 
 
 def _retransmits(values: Mapping[str, str], *ends: str) -> int | None:
-    """netperf says -1 where it does not know."""
+    """Retransmissions; None where netperf prints -1 (unknown)."""
     counted = [int(values[f"{end}_TRANSPORT_RETRANS"]) for end in ends]
     return None if any(count < 0 for count in counted) else sum(counted)
 

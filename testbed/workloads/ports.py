@@ -1,4 +1,4 @@
-"""The ports that flows are given, kept from those that the kernel chooses by itself."""
+"""Reserve the fixed ports of flows, so that the kernel does not pick them as ephemeral ports."""
 
 from __future__ import annotations
 

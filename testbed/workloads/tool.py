@@ -1,4 +1,4 @@
-"""What a workload is to the runner."""
+"""The interface of a workload tool."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Hooks:
-    """Moments that evidence hangs on. Called from the workload's thread.
+    """Callbacks at the moments that collectors need. Called from the workload's thread.
 
     `measuring`, at most once: what follows counts. `over`: what follows does not; where
     this is seen only afterwards it is called again and again, and the last call counts.
@@ -80,7 +80,7 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a workload gave. `reason` is None when it went as asked, else one line in the tool's words.
+    """The result of a workload. `reason` is None on success, else one line with the tool's message.
 
     `resolution_s`: by how much `measured_s` may be off. `arrived`: node -> payload
     bytes that its tools received in the seconds that count, from other nodes.

@@ -72,7 +72,7 @@ def receive(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class Sender:
-    """Sends one buffer over and over, and counts what the error queue says of it."""
+    """Sends one buffer over and over, and counts its completions on the error queue."""
 
     def __init__(self, sock: socket.socket, view: memoryview, zerocopy: bool) -> None:
         self.sock = sock

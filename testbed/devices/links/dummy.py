@@ -1,4 +1,4 @@
-"""dummy: a device that is nobody's wire. What it is given to send is counted and dropped."""
+"""dummy: a device without a link. It counts and drops every packet that it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a link kind is to the planner. One file in links/ per kind, and one line in links/__init__.py.
+"""The interface of a link kind. One file in links/ per kind, and one line in links/__init__.py.
 
 A kind is a value, `LinkKind`, made of
 
@@ -87,7 +87,7 @@ class Device(Settings):
 
 @dataclass(frozen=True)
 class Link:
-    """A link to be made, resolved: where it is stated, and what both of its ends are to hold."""
+    """A link to be made: where it is stated, and the settings of both ends."""
 
     node: str
     name: str
@@ -112,7 +112,7 @@ class Tunnel:
 
 
 class Tag(NamedTuple):
-    """What marks the frames of a VLAN."""
+    """The tag of a VLAN's frames."""
 
     protocol: Literal["802.1Q", "802.1ad"]
     id: int
@@ -154,7 +154,7 @@ def _none(_: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LinkKind:
-    """See the module's text."""
+    """The functions and facts of one link kind; see the module's docstring."""
 
     name: str
     config: type[Settings]
