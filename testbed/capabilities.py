@@ -48,8 +48,8 @@ def unmet(
     ValueError for a comparison that cannot be read (see `parse_requirement`).
     """
     reasons = []
-    for name, asked in requires.items():
-        requirement = parse_requirement(asked)
+    for name, required in requires.items():
+        requirement = parse_requirement(required)
         value = found.get(name, False)
         if not requirement.holds(value):
             because = (why or {}).get(name) or (why or {}).get(name.partition(".")[0])
@@ -86,13 +86,13 @@ _SIZE = re.compile(r"\d+[KMGT]?")
 _WORDS: dict[str, bool] = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def parse_requirement(asked: Value) -> Requirement:
+def parse_requirement(required: Value) -> Requirement:
     """Read `">= 524280"` (or `">= 512K"`), `"true"`, a bare value (equal to it), a bool. ValueError else."""
-    if isinstance(asked, bool | int):
-        return Requirement("==", asked)
-    match = _REQUIREMENT.fullmatch(asked)
+    if isinstance(required, bool | int):
+        return Requirement("==", required)
+    match = _REQUIREMENT.fullmatch(required)
     if not match:
-        raise ValueError(f"expected a comparison such as '>= 524280', '< 7.3' or 'true', got '{asked}'")
+        raise ValueError(f"expected a comparison such as '>= 524280', '< 7.3' or 'true', got '{required}'")
     comparison, text = match[1] or "==", match[2]
     there = _WORDS.get(text.lower())
     if there is None:
@@ -102,13 +102,13 @@ def parse_requirement(asked: Value) -> Requirement:
     return Requirement("==", there == (comparison == "=="))
 
 
-def _comparable(found: Value, asked: Value) -> tuple[Any, Any]:
+def _comparable(found: Value, required: Value) -> tuple[Any, Any]:
     """Both sides as numbers, as versions cut or padded to the required length, or as text."""
-    if isinstance(found, int) and isinstance(asked, int):
-        return found, asked
-    have, want = version_key(str(found)), version_key(str(asked))
+    if isinstance(found, int) and isinstance(required, int):
+        return found, required
+    have, want = version_key(str(found)), version_key(str(required))
     if not have or not want:
-        return str(found), str(asked)
+        return str(found), str(required)
     # ">= 7.3" and "== 7.3" are meant to hold for 7.3.4.
     return (have + (0,) * len(want))[: len(want)], want
 

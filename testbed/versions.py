@@ -18,7 +18,7 @@ def order_key(text: str) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
     return version_key(text), candidate, tuple(int(number) for number in re.findall(r"\d+", text))
 
 
-def version_fits(asked: str, version: str) -> bool:
-    """Whether `version` is `asked` or begins with its numbers: 7.3 fits 7.3.4, not 7.30."""
-    wanted = version_key(asked)
-    return bool(re.fullmatch(r"\d+(\.\d+)*", asked)) and version_key(version)[: len(wanted)] == wanted
+def version_fits(prefix: str, version: str) -> bool:
+    """Whether `version` is `prefix` or begins with its numbers: 7.3 fits 7.3.4, not 7.30."""
+    wanted = version_key(prefix)
+    return bool(re.fullmatch(r"\d+(\.\d+)*", prefix)) and version_key(version)[: len(wanted)] == wanted

@@ -63,11 +63,11 @@ def lost_sides(run: Run) -> Iterator[str]:
         if 0 < len(gone[state]) < len(kernels):
             lost.setdefault(", ".join(gone[state]), []).append(state)
     for skipped, states in lost.items():
-        told = ", ".join(states)
+        names = ", ".join(states)
         if len(states) == 1:
-            yield f"The comparison of {told} across kernels lost a side: it was skipped on {skipped}."
+            yield f"The comparison of {names} across kernels lost a side: it was skipped on {skipped}."
         else:
-            yield f"The comparisons across kernels of {told} lost a side: they were skipped on {skipped}."
+            yield f"The comparisons across kernels of {names} lost a side: they were skipped on {skipped}."
     for a, b in run.experiment.get("compare") or () if len(run.kernels) < 2 else ():
         skipped = " and ".join(state for state in (a, b) if gone.get(state))
         if skipped:
@@ -115,14 +115,14 @@ def _ratios_by_boots(a: dict[int, dict[int, float]], b: dict[int, dict[int, floa
 
 
 def _jumbo_header(
-    asked: Mapping[str, Mapping[str, Any]],
+    requested: Mapping[str, Mapping[str, Any]],
     states: Mapping[str, StateRounds],
     pairs: Sequence[tuple[str, str]],
     main: Callable[[str], Collection[DeviceMetric]],
 ) -> Iterator[str]:
     """A remark where one kernel sends the jumbo option (testbed.kernel_facts) and the other does not."""
     for a, b in pairs:
-        options = asked.get(states[a].state, {}).get("workload") or {}
+        options = requested.get(states[a].state, {}).get("workload") or {}
         left, right = (set(filter(None, map(_large, main(name)))) for name in (a, b))
         more = {side for side, size in left if (side, size - JUMBO_OPTION) in right - left}
         fewer = {side for side, size in left if (side, size + JUMBO_OPTION) in right - left}

@@ -177,15 +177,15 @@ class RoundColumns:
         0 takes all. `also` names metrics to take whatever they carry.
         """
         selected: dict[Side, set[int]] = {}
-        for held in self.states.values():
-            for side, log in held.sizes.items():
+        for state_rounds in self.states.values():
+            for side, log in state_rounds.sizes.items():
                 selected.setdefault(side, set()).update(log.main(least))
         for key in also:
             if found := packet_size(key):
                 selected.setdefault(found.side, set()).add(found.size)
-        for held in self.states.values():
+        for state_rounds in self.states.values():
             for side, sizes in selected.items():
-                held.add_sizes(side, sizes)
+                state_rounds.add_sizes(side, sizes)
 
 
 def condense(rounds: Iterable[Round], run: Run) -> RoundColumns:
@@ -199,16 +199,20 @@ def condense(rounds: Iterable[Round], run: Run) -> RoundColumns:
     columns = RoundColumns(states)
     for record in rounds:
         name = state_label(record.state, record.kernel, kernels)
-        held = states.setdefault(name, StateRounds(record.state, record.kernel))
+        state_rounds = states.setdefault(name, StateRounds(record.state, record.kernel))
         if record.clock_steps:
             columns.clock_steps[record.round] = [step.by_s for step in record.clock_steps]
         if record.warmup:
-            held.warmup += 1
+            state_rounds.warmup += 1
         elif record.valid:
-            held.add(record)
+            state_rounds.add(record)
         else:
-            held.invalid.append(replace(record, packet_sizes=[], settings={}))
-    columns.states = {name: held for name, held in states.items() if held.rounds or held.invalid}
+            state_rounds.invalid.append(replace(record, packet_sizes=[], settings={}))
+    columns.states = {
+        name: state_rounds
+        for name, state_rounds in states.items()
+        if state_rounds.rounds or state_rounds.invalid
+    }
     return columns
 
 

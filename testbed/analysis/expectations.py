@@ -42,7 +42,7 @@ def judged_expectations(
     run: Run, states: Mapping[str, StateRounds], summaries: Mapping[str, Mapping[str | DeviceMetric, Figures]]
 ) -> list[ExpectationData]:
     """The expectations of the states that could run, once for each kernel that ran any, and named by it."""
-    asked = declared_expectations(run)
+    declared = declared_expectations(run)
     judged = []
     kernels = dict.fromkeys(held.kernel for held in states.values())
     for kernel in kernels:
@@ -51,7 +51,7 @@ def judged_expectations(
             for name in run.states
             if {name, state_label(name, kernel, len(run.kernels))} & {*run.skipped}
         }
-        wanted = [one for one in asked if not {one.state, one.over} & skipped]
+        wanted = [one for one in declared if not {one.state, one.over} & skipped]
         labels = {held.state: name for name, held in states.items() if held.kernel == kernel}
         here = {state: summaries[name] for state, name in labels.items()}
         ratios = list(_ratios(wanted, {state: states[name] for state, name in labels.items()}))

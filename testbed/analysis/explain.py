@@ -185,10 +185,14 @@ def _largest(size: int, flow: Flow) -> str:
 
 def _sending_device(record: Round, node: str, source: str) -> Mapping[str, Any]:
     """Settings of the device that the flow leaves by: the one with its address, or the node's only one."""
-    own = {reference: held for reference, held in record.settings.items() if reference.startswith(f"{node}:")}
-    for held in own.values():
-        if source in {str(address).partition("/")[0] for address in held.get("addresses", [])}:
-            return held
+    own = {
+        reference: settings
+        for reference, settings in record.settings.items()
+        if reference.startswith(f"{node}:")
+    }
+    for settings in own.values():
+        if source in {str(address).partition("/")[0] for address in settings.get("addresses", [])}:
+            return settings
     return next(iter(own.values())) if len(own) == 1 else {}
 
 

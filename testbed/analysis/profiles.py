@@ -25,9 +25,9 @@ class ProfileData(FrozenModel):
     functions: list[FunctionShare]
 
 
-def profiles(states: Mapping[str, StateRounds], asked: Sequence[tuple[str, str]]) -> Iterator[ProfileData]:
+def profiles(states: Mapping[str, StateRounds], pairs: Sequence[tuple[str, str]]) -> Iterator[ProfileData]:
     """Of each compared pair where both states have a profile."""
-    for a, b in asked:
+    for a, b in pairs:
         before, after = states[a].evidence.profile(), states[b].evidence.profile()
         if before and after:
             found = differing(before, after)

@@ -70,8 +70,8 @@ def _fail(message: str, status: int, shown: str = "") -> int:
     return status
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"testbed {__version__}")
         raise typer.Exit
 

@@ -31,15 +31,15 @@ TIMEOUT_STATUS = 124
 NO_STATUS = 125
 
 
-def results_folder(kernel: BuiltKernel, asked: Path | None) -> Path:
+def results_folder(kernel: BuiltKernel, folder: Path | None) -> Path:
     """A new folder: the requested one, or one of results/ named by time and kernel."""
-    if asked is not None:
-        if asked.exists() and (not asked.is_dir() or any(asked.iterdir())):
+    if folder is not None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(
-                f"{asked}: holds an earlier result, which is never overwritten; name a new folder"
+                f"{folder}: holds an earlier result, which is never overwritten; name a new folder"
             )
-        asked.mkdir(parents=True, exist_ok=True)
-        return asked.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder.absolute()
     base = Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-boot-{kernel.name}"
     folder, number = base, 1
     while True:

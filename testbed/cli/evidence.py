@@ -144,16 +144,16 @@ class _Lines:
         print("\n".join(aligned([HEADER, *table(views)], RIGHT)), "\n", flush=True)
 
 
-def _source(asked: str) -> SizeSource:
+def _source(collector: str) -> SizeSource:
     from typing import get_args
 
     from testbed.evidence.collect import CollectorName
     from testbed.evidence.collectors import size_source
 
     for name in get_args(CollectorName):
-        if name == asked and (source := size_source(name)[0]):
+        if name == collector and (source := size_source(name)[0]):
             return source
-    raise InputError(f"--collector {asked}: expected auto, bpf or af_packet")
+    raise InputError(f"--collector {collector}: expected auto, bpf or af_packet")
 
 
 def _as_json(size: PacketSize) -> dict[str, Any]:

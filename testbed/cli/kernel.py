@@ -120,19 +120,19 @@ def show(
 
     kernel = find(name)
     found = capabilities(kernel) if probe else kernel.capabilities()
-    held = kernel.provenance
+    provenance = kernel.provenance
     if json:
         import json as json_
 
-        record = held.model_dump(mode="json", exclude_none=True)
+        record = provenance.model_dump(mode="json", exclude_none=True)
         typer.echo(json_.dumps({**record, "probe": found}, indent=1))
         return
     typer.echo(f"{kernel.name}: Linux {kernel.release}, in {kernel.folder}")
     typer.echo(f"from      {_origin(kernel)}")
-    typer.echo(f"config    sha256 {held.config_sha256}")
-    for patch in held.series:
+    typer.echo(f"config    sha256 {provenance.config_sha256}")
+    for patch in provenance.series:
         typer.echo(f"patch     {patch.subject}")
-    for warning in held.warnings:
+    for warning in provenance.warnings:
         typer.echo(f"warning   {warning}")
     if found is None:
         typer.echo("probe     not asked yet")
@@ -232,10 +232,10 @@ def _print_built(built: Built) -> None:
 
 
 def _origin(kernel: BuiltKernel) -> str:
-    held = kernel.provenance
-    if held.source == "archive":
-        return ", ".join(f"{package.name} {package.version}" for package in held.packages)
-    return f"tree {held.tree}, on {held.base}, {held.compiler}"
+    provenance = kernel.provenance
+    if provenance.source == "archive":
+        return ", ".join(f"{package.name} {package.version}" for package in provenance.packages)
+    return f"tree {provenance.tree}, on {provenance.base}, {provenance.compiler}"
 
 
 def _cpu_list(text: str | None) -> tuple[int, ...]:

@@ -101,12 +101,12 @@ def busiest(before: Mapping[int, Task], after: Mapping[int, Task], most: int = 3
 def wait_for_quiet(
     limits: Mapping[str, float],
     timeout_s: float,
-    tell: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Noise:
     """Return when a second went by with each noise below its limit (percent), or after `timeout_s`.
 
-    It returns too when `stopped()`. `tell` hears, at each vain look, what was too loud and
+    It returns too when `stopped()`. `report` gets, at each look in vain, what was too loud and
     which programs were at it.
     """
     deadline = time.monotonic() + timeout_s
@@ -122,7 +122,7 @@ def wait_for_quiet(
             f"{name} {getattr(found, name):.0f}% (limit {limits[name]:.0f}%)" for name in loud
         )
         programs = ", ".join(busiest(before.others, after.others)) or "many short ones"
-        tell(f"waiting for a quiet machine: {figures}; busiest: {programs}")
+        report(f"waiting for a quiet machine: {figures}; busiest: {programs}")
 
 
 def pressure(text: str) -> float | None:

@@ -54,13 +54,15 @@ class ResolvedState:
     @classmethod
     def from_record(cls, name: str, record: Mapping[str, Any]) -> ResolvedState:
         """ValueError or InputError for a record that no experiment's file could have become."""
-        held = _StateRecord.model_validate(record)
-        check(held.topology)
-        options = parse_options(held.workload)
-        for node in [*sorted(options.nodes), *held.cpus]:
-            if node not in held.topology.nodes:
+        fields = _StateRecord.model_validate(record)
+        check(fields.topology)
+        options = parse_options(fields.workload)
+        for node in [*sorted(options.nodes), *fields.cpus]:
+            if node not in fields.topology.nodes:
                 raise InputError(f"state {name}: its topology has no node '{node}'")
-        return cls(name, held.topology, options, held.cpus, held.requires, held.kernel, held.settings)
+        return cls(
+            name, fields.topology, options, fields.cpus, fields.requires, fields.kernel, fields.settings
+        )
 
 
 class _StateRecord(BaseModel):

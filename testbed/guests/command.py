@@ -30,10 +30,10 @@ def script(
 
     folder: what $TESTBED_RESULTS names. env: set beside PATH, HOME and a few others.
     """
-    held = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
-    held |= {"TESTBED_RESULTS": str(folder), "TESTBED_KERNEL": kernel.name}
-    held |= {slowness.VARIABLE: f"{slowdown:g}", **(env or {})}
-    words = ["exec", "env", "-i", *(f"{key}={value}" for key, value in held.items()), *argv]
+    environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
+    environment |= {"TESTBED_RESULTS": str(folder), "TESTBED_KERNEL": kernel.name}
+    environment |= {slowness.VARIABLE: f"{slowdown:g}", **(env or {})}
+    words = ["exec", "env", "-i", *(f"{key}={value}" for key, value in environment.items()), *argv]
     return f"cd {shlex.quote(str(cwd or Path.cwd()))} || exit 126\n{shlex.join(words)}\n"
 
 

@@ -48,8 +48,8 @@ class Launched:
 
     def close(self) -> None:
         """Kill the guest and its daemons. Idempotent."""
-        for held in (self.alive, self.control, self.port, self.terminal):
-            held.close()
+        for resource in (self.alive, self.control, self.port, self.terminal):
+            resource.close()
         # unshare --kill-child takes process 1 of the namespaces with it, and that all others.
         self.supervisor.kill()
         self.supervisor.wait()

@@ -119,7 +119,7 @@ def _memory_file() -> Path:
 
 def _memory() -> dict[str, str]:
     try:
-        held: dict[str, str] = json.loads(_memory_file().read_text())
+        remembered: dict[str, str] = json.loads(_memory_file().read_text())
     except (OSError, ValueError):
         return {}
-    return held
+    return remembered

@@ -91,16 +91,16 @@ def build(request: Request, progress: Progress = lambda done, of, what: None) ->
     base = request.base or (patches.base if patches else None)
     with open_tree(request.tree, base) as tree:
         commit = series.apply(tree, patches) if patches else tree.base
-        asked = kconfig.merged(request.fragments)
-        key = content_key(tree.tree_hash(commit), asked, tools=_tool_versions())
+        requested = kconfig.merged(request.fragments)
+        key = content_key(tree.tree_hash(commit), requested, tools=_tool_versions())
         if same := next((kernel for kernel in cache.kernels() if kernel.provenance.key == key), None):
             return Built(_named(same, request.name), reused=True)
-        return _build(request, tree, commit, patches, asked, key, progress)
+        return _build(request, tree, commit, patches, requested, key, progress)
 
 
-def content_key(tree_hash: str, asked: dict[str, str], tools: Sequence[str]) -> str:
+def content_key(tree_hash: str, requested: dict[str, str], tools: Sequence[str]) -> str:
     """What names a build: equal keys, equal kernels (hex SHA-256)."""
-    parts = [tree_hash, kconfig.fragment(dict(sorted(asked.items()))), *tools]
+    parts = [tree_hash, kconfig.fragment(dict(sorted(requested.items()))), *tools]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -127,7 +127,7 @@ def _build(
     tree: Tree,
     commit: str,
     patches: series.Series | None,
-    asked: dict[str, str],
+    requested: dict[str, str],
     key: str,
     progress: Progress,
 ) -> Built:
@@ -137,7 +137,7 @@ def _build(
         )
     started = time.monotonic()
     tree.git("checkout", "--quiet", "--force", "--detach", commit)
-    notes = _configure(request, tree, commit, asked)
+    notes = _configure(request, tree, commit, requested)
     files = patches.files() if patches else []
     for name in files:
         # Compiled again even when an earlier build had the same file: its warnings are asked for.
@@ -179,11 +179,11 @@ def _build(
     return Built(cache.find(name), reused=False, notes=tuple(notes))
 
 
-def _configure(request: Request, tree: Tree, commit: str, asked: dict[str, str]) -> list[str]:
+def _configure(request: Request, tree: Tree, commit: str, requested: dict[str, str]) -> list[str]:
     """Write .config and check that each option holds; notes on those of the lean config that do not."""
     tree.out.mkdir(exist_ok=True)
     wanted = tree.folder / "wanted.config"
-    wanted.write_text(kconfig.fragment(asked))
+    wanted.write_text(kconfig.fragment(requested))
     with _unchanged_stays(tree.out / ".config"):
         done = subprocess.run(
             ["make", "-s", "-C", str(tree.source), f"O={tree.out}", "allnoconfig"],
@@ -194,9 +194,9 @@ def _configure(request: Request, tree: Tree, commit: str, asked: dict[str, str])
         )
     if done.returncode:
         raise BuildFailed(f"make allnoconfig: {first_error(done.stdout + done.stderr)}")
-    held = cache.parse_config((tree.out / ".config").read_text())
-    missing = kconfig.lost(asked, held, tree, commit)
-    left = kconfig.check_fragments(request.fragments, missing, list(held))
+    actual = cache.parse_config((tree.out / ".config").read_text())
+    missing = kconfig.lost(requested, actual, tree, commit)
+    left = kconfig.check_fragments(request.fragments, missing, list(actual))
     return [f"the lean config's {each}" for each in left]
 
 

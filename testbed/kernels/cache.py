@@ -86,13 +86,13 @@ class BuiltKernel:
 
     def record(self) -> Kernel:
         """This kernel as a run's record names it (its command line is known once it runs)."""
-        held = self.provenance
+        provenance = self.provenance
         return Kernel(
-            release=held.release,
-            version=held.version,
-            config_sha256=held.config_sha256,
-            series=held.series,
-            build_key=held.key,
+            release=provenance.release,
+            version=provenance.version,
+            config_sha256=provenance.config_sha256,
+            series=provenance.series,
+            build_key=provenance.key,
         )
 
     def capabilities(self) -> dict[str, Any] | None:

@@ -137,16 +137,16 @@ def parse_deb822(text: str) -> list[Source]:
     text = re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)
     found = []
     for paragraph in re.split(r"\n\s*\n", text):
-        held = fields(paragraph)
-        if "deb" not in held.get("Types", "").split() or held.get("Enabled", "yes").lower() == "no":
+        entry = fields(paragraph)
+        if "deb" not in entry.get("Types", "").split() or entry.get("Enabled", "yes").lower() == "no":
             continue
-        for uri in held.get("URIs", "").split():
+        for uri in entry.get("URIs", "").split():
             found.append(
                 Source(
                     uri,
-                    tuple(held.get("Suites", "").split()),
-                    tuple(held.get("Components", "").split()),
-                    held.get("Signed-By"),
+                    tuple(entry.get("Suites", "").split()),
+                    tuple(entry.get("Components", "").split()),
+                    entry.get("Signed-By"),
                 )
             )
     return found
@@ -210,8 +210,8 @@ def _write_sources(folder: Path, sources: list[Source], suites: list[str]) -> No
         security = any("security" in suite for suite in source.suites)
         mirrors.setdefault((source.uri, security), source)
     for (uri, security), source in mirrors.items():
-        asked = [f"{release}-security" for release in RELEASES] if security else suites
-        lines = ["Types: deb", f"URIs: {uri}", f"Suites: {' '.join(asked)}", "Components: main"]
+        names = [f"{release}-security" for release in RELEASES] if security else suites
+        lines = ["Types: deb", f"URIs: {uri}", f"Suites: {' '.join(names)}", "Components: main"]
         if source.signed_by:
             lines.append("Signed-By: " + source.signed_by.replace("\n", "\n ").replace("\n \n", "\n .\n"))
         paragraphs.append("\n".join(lines))

@@ -127,8 +127,8 @@ def _unpack(chosen: Candidate, suites: Sequence[str]) -> cache.BuiltKernel:
     offered = debian.open_archive(suites)
     with cache.adding(name) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         debs = Path(scratch)
-        asked = [f"{package.name}={package.version}" for package in chosen.packages]
-        for deb in offered.download(asked, debs):
+        names = [f"{package.name}={package.version}" for package in chosen.packages]
+        for deb in offered.download(names, debs):
             _run(["dpkg-deb", "-x", str(deb), str(debs / "root")])
         _take(debs / "root", chosen.release, folder)
         config = (folder / "config").read_text()

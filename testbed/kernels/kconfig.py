@@ -17,27 +17,27 @@ LEAN = Path(__file__).parent / "netdev.config"
 
 @dataclass(frozen=True)
 class Lost:
-    """An option that was asked for and does not hold."""
+    """An option whose actual value is not the requested one."""
 
     option: str
-    asked: str
-    held: str
+    requested: str
+    actual: str
     where: str | None  # file:line of its definition; None when the tree has no such option
 
     def __str__(self) -> str:
         if self.where is None:
             return f"{self.option} does not exist in this tree"
         return (
-            f"{self.option}={self.asked} does not hold (it is {self.held}); what it depends on: {self.where}"
+            f"{self.option}={self.requested} does not hold (it is {self.actual}); it depends on: {self.where}"
         )
 
 
 def merged(fragments: Sequence[Path]) -> dict[str, str]:
     """What the lean config and the `fragments` over it ask for. InputError for what is not a fragment."""
-    asked = parse_config(LEAN.read_text())
+    requested = parse_config(LEAN.read_text())
     for path in fragments:
-        asked |= read_fragment(path)
-    return asked
+        requested |= read_fragment(path)
+    return requested
 
 
 def read_fragment(path: Path) -> dict[str, str]:
@@ -58,12 +58,12 @@ def fragment(options: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def lost(asked: dict[str, str], held: dict[str, str], tree: Tree, commit: str) -> list[Lost]:
-    """The options of `asked` that `held` does not hold, and where the tree defines each."""
+def lost(requested: dict[str, str], actual: dict[str, str], tree: Tree, commit: str) -> list[Lost]:
+    """The options whose actual value is not the requested one, and where the tree defines each."""
     return [
-        Lost(name, value, held.get(name, "n"), definition(tree, commit, name))
-        for name, value in asked.items()
-        if held.get(name, "n") != value
+        Lost(name, value, actual.get(name, "n"), definition(tree, commit, name))
+        for name, value in requested.items()
+        if actual.get(name, "n") != value
     ]
 
 
@@ -81,13 +81,13 @@ def definition(tree: Tree, commit: str, option: str) -> str | None:
 def check_fragments(fragments: Sequence[Path], missing: list[Lost], known: Sequence[str]) -> list[Lost]:
     """Raise InputError for the lost options of the user's fragments; return those of the lean config.
 
-    An older tree lacks some options of the lean config; what a user asked for must hold.
+    An older tree lacks some options of the lean config; what a user requests must hold.
     """
-    asked = {name: path for path in fragments for name in read_fragment(path)}
-    wrong = [each for each in missing if each.option in asked]
+    requested = {name: path for path in fragments for name in read_fragment(path)}
+    wrong = [each for each in missing if each.option in requested]
     if wrong:
         texts = [
-            f"{asked[each.option]}: {each}"
+            f"{requested[each.option]}: {each}"
             + (did_you_mean(each.option, list(known)) if each.where is None else "")
             for each in wrong
         ]

@@ -49,23 +49,23 @@ class Series:
         return sorted({path for mail in self.mails for path in touched(mail)})
 
 
-def read_series(asked: str, tree: Path) -> Series:
-    """The series that `asked` names: an mbox, a folder of patches, `A..B` in `tree`, or a message-id.
+def read_series(source: str, tree: Path) -> Series:
+    """The series that `source` names: an mbox, a folder of patches, `A..B` in `tree`, or a message-id.
 
     InputError when there is none. A message-id needs b4, and a network.
     """
-    path = Path(asked)
+    path = Path(source)
     if path.is_dir():
         patches = [file for file in sorted(path.glob("*.patch")) if not file.name.startswith("0000-")]
-        return _series(path.resolve().name, [file.read_bytes() for file in patches], asked)
+        return _series(path.resolve().name, [file.read_bytes() for file in patches], source)
     if path.is_file():
-        return _series(path.stem, _split(path), asked)
-    if match := RANGE.fullmatch(asked):
-        mails = _range(tree, asked)
+        return _series(path.stem, _split(path), source)
+    if match := RANGE.fullmatch(source):
+        mails = _range(tree, source)
         return Series(re.sub(r"[^\w.-]+", "-", match["last"] or "HEAD"), tuple(mails), base=match["first"])
-    if match := MESSAGE_ID.fullmatch(asked):
+    if match := MESSAGE_ID.fullmatch(source):
         return _from_list(match["id"])
-    raise InputError(f"series '{asked}': no such file or folder, and not a range (A..B) or a message-id")
+    raise InputError(f"series '{source}': no such file or folder, and not a range (A..B) or a message-id")
 
 
 def apply(tree: Tree, series: Series) -> str:
@@ -129,9 +129,9 @@ def _why(place: Path, mail: bytes, stderr: str) -> tuple[str, str]:
     return lines[0] if lines else (stderr.strip().splitlines() or ["git am failed"])[0], ""
 
 
-def _series(name: str, mails: list[bytes], asked: str) -> Series:
+def _series(name: str, mails: list[bytes], source: str) -> Series:
     if not any(touched(mail) for mail in mails):
-        raise InputError(f"series '{asked}': holds no patches")
+        raise InputError(f"series '{source}': holds no patches")
     return Series(name, tuple(mail for mail in mails if touched(mail)))
 
 
@@ -144,14 +144,14 @@ def _split(path: Path) -> list[bytes]:
         return [file.read_bytes() for file in sorted(scratch.iterdir())]
 
 
-def _range(tree: Path, asked: str) -> list[bytes]:
+def _range(tree: Path, source: str) -> list[bytes]:
     with available.scratch() as scratch:
-        done = run_git(tree, "format-patch", "--quiet", "--zero-commit", "-o", str(scratch), asked)
+        done = run_git(tree, "format-patch", "--quiet", "--zero-commit", "-o", str(scratch), source)
         if done.returncode:
-            raise InputError(f"series '{asked}': {done.stderr.strip().splitlines()[0]} (in {tree})")
+            raise InputError(f"series '{source}': {done.stderr.strip().splitlines()[0]} (in {tree})")
         mails = [file.read_bytes() for file in sorted(scratch.iterdir())]
     if not mails:
-        raise InputError(f"series '{asked}': holds no commits in {tree}")
+        raise InputError(f"series '{source}': holds no commits in {tree}")
     return mails
 
 

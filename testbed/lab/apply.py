@@ -196,20 +196,20 @@ class Execution:
             cpus = far.pump.cpus if far.pump else None
             one, other = opened
             node = self._nodes[operation.far_node]
-            told, tells = os.pipe()
-            descriptors.callback(os.close, tells)
-            self._pumps[ends[0]] = told
+            reading, writing = os.pipe()
+            descriptors.callback(os.close, writing)
+            self._pumps[ends[0]] = reading
             role = f"pump {ends[0]}"
-            node.start(pump.command(), role=role, cpus=cpus, stdin=one, stdout=other, stderr=tells)
+            node.start(pump.command(), role=role, cpus=cpus, stdin=one, stdout=other, stderr=writing)
 
     def _wait_for_pumps(self) -> None:
         """Frames that wait in a TAP are counted when they are read: evidence needs that to be over."""
         deadline = time.monotonic() + PUMP_START_S
-        for end, told in self._pumps.items():
-            readable, _, _ = select.select([told], [], [], max(0.0, deadline - time.monotonic()))
-            said = os.read(told, 4096) if readable else b""
-            if said != pump.READY:
-                words = said.decode(errors="replace").strip().splitlines()
+        for end, reading in self._pumps.items():
+            readable, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
+            message = os.read(reading, 4096) if readable else b""
+            if message != pump.READY:
+                words = message.decode(errors="replace").strip().splitlines()
                 raise TestbedError(f"{end}: its pump did not start" + (f": {words[-1]}" if words else ""))
 
     def _take(self, node: str, device: str) -> None:

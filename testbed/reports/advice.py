@@ -61,8 +61,8 @@ def where_it_lies(advice: AdviceData) -> str:
         shares["within rounds"] = advice.within
     most = max(shares, key=lambda name: shares[name])
     place = "drift, which pairs cancel" if most == "drift" else most
-    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-    return f"most of the variance is {place} ({told})"
+    shares_text = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return f"most of the variance is {place} ({shares_text})"
 
 
 def rounds_words(plan: PlanData, now: PlanData | None = None) -> str:

@@ -20,16 +20,16 @@ def csv_report(report: Report) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for state, held in report.columns.states.items():
+    for state, state_rounds in report.columns.states.items():
         main = main_sizes(report.data.states[state])
-        for metric in held.metrics():
-            series = held.series(metric) if metric in main else held.seen(metric)
+        for metric in state_rounds.metrics():
+            series = state_rounds.series(metric) if metric in main else state_rounds.seen(metric)
             unit = unit_of(metric)
             for number, block, value in zip(series.rounds, series.blocks, series.values, strict=True):
                 row = (
                     report.data.run_id,
-                    held.state,
-                    held.kernel,
+                    state_rounds.state,
+                    state_rounds.kernel,
                     number,
                     block,
                     metric,

@@ -167,7 +167,7 @@ def packet_sizes(report: Report) -> Iterator[Figure]:
                 tip = f"{name}: {size} bytes, {share:.1f}% of the packets, {length:.1%} of the bytes"
                 parts.append(svg.rect(x(0), top + 14 * index, x(share) - x(0), 11, css(index), tip))
                 parts.append(svg.words(x(share) + 4, top + 14 * index + 10, f"{share:.1f}", "small"))
-        told = (
+        texts = (
             f"{name}: "
             + ", ".join(
                 f"{size} {_share_words(*share)}" for size, share in sorted(held.items()) if size in main
@@ -175,7 +175,7 @@ def packet_sizes(report: Report) -> Iterator[Figure]:
             for name, held in shares.items()
             if held
         )
-        caption = "; ".join(told)
+        caption = "; ".join(texts)
         title = f"Packet sizes at {side}"
         yield Figure(title, svg.figure(title, caption, bottom + 40, *parts), caption)
 
@@ -196,8 +196,8 @@ def size_strips(report: Report) -> Iterator[Figure]:
                 high = max(1.0, (pitch - 3) * length)
                 tip = f"{name}: {size} bytes, {_share_words(packets, length)}"
                 parts.append(svg.rect(x(size) - 1.5, foot - high, 3, high, css(kind[name]), tip))
-        told = (f"{name}: {_largest_share(held)}" for name, held in shares.items())
-        caption = f"Most of the bytes: {'; '.join(told)}"
+        texts = (f"{name}: {_largest_share(held)}" for name, held in shares.items())
+        caption = f"Most of the bytes: {'; '.join(texts)}"
         title = f"Packet sizes at {side}"
         yield Figure(title, svg.figure(title, caption, bottom + 40, *parts), caption)
 
@@ -230,12 +230,12 @@ def cpu_split(report: Report) -> Iterator[Figure]:
                 svg.rect(x(done), y, x(percent) - x(0), pitch * 2 / 3, f"k{index}", f"{kind} {percent:.1f}%")
             )
             done += percent
-    told = (
+    texts = (
         f"{name}: "
         + ", ".join(f"{kind} {percent:.1f}%" for kind, percent in split.items() if percent >= 0.05)
         for name, split in rows
     )
-    caption = "; ".join(told)
+    caption = "; ".join(texts)
     yield Figure("CPU", svg.figure("CPU", caption, bottom + 40, *parts), caption)
 
 

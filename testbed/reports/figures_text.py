@@ -43,8 +43,8 @@ def ratio_words(ratio: float, interval: tuple[float, float] | None = None) -> st
     """A ratio as a signed change with its interval, `+4.8% [+3.1%, +6.5%]`; all as factors from 3 on."""
     ends = interval or ()
     factors = max(ratio, *ends) >= 3 if ends else ratio >= 3
-    told = [f"{one:.2f}x" if factors else f"{(one - 1) * 100:+.1f}%" for one in (ratio, *ends)]
-    return f"{told[0]} [{', '.join(told[1:])}]" if ends else told[0]
+    texts = [f"{one:.2f}x" if factors else f"{(one - 1) * 100:+.1f}%" for one in (ratio, *ends)]
+    return f"{texts[0]} [{', '.join(texts[1:])}]" if ends else texts[0]
 
 
 def effect(comparison: ComparisonData) -> str:

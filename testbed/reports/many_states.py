@@ -39,8 +39,8 @@ def verdict_lines(data: ReportData) -> Iterator[str]:
     verdicts: dict[str, list[str]] = {}
     for name, one in zip(names, shown, strict=True):
         verdicts.setdefault(one.verdict, []).append(name)
-    for verdict, held in verdicts.items():
-        yield f"{verdict}: {'all' if len(held) == len(shown) else ', '.join(held)}."
+    for verdict, pairs in verdicts.items():
+        yield f"{verdict}: {'all' if len(pairs) == len(shown) else ', '.join(pairs)}."
 
 
 def expectation_counts(data: ReportData) -> list[str]:
@@ -57,8 +57,8 @@ def axes_lines(report: Report) -> Iterator[str]:
     axes: Mapping[str, Mapping[str, Mapping[str, Any]]]
     axes = (report.run.experiment.get("matrix") or {}).get("axes") or {}
     for axis, values in axes.items():
-        told = "; ".join(f"{name} ({_value(body) or 'as it is'})" for name, body in values.items())
-        yield f"{axis}: {told}."
+        text = "; ".join(f"{name} ({_value(body) or 'as it is'})" for name, body in values.items())
+        yield f"{axis}: {text}."
 
 
 def pointer(data: ReportData) -> str:

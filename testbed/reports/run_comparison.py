@@ -127,7 +127,7 @@ def reproduced(theirs: Report, ours: Report) -> list[Reproduced]:
     ]
 
 
-def agreement(theirs: ComparisonData, ours: ComparisonData, asked: float) -> Agreement:
+def agreement(theirs: ComparisonData, ours: ComparisonData, target: float) -> Agreement:
     """Whether two effects are the same, by the interval of their ratio and a margin.
 
     The interval's half width is that of both intervals combined, the root of the sum of squares of
@@ -143,7 +143,7 @@ def agreement(theirs: ComparisonData, ours: ComparisonData, asked: float) -> Agr
     half = math.hypot(
         *(math.log(high / low) / 2 for low, high in (theirs.ci95 or (1, 1), ours.ci95 or (1, 1)))
     )
-    allowed = margin(theirs, asked)
+    allowed = margin(theirs, target)
     if shift - half > allowed:
         return "disagrees"
     shown = theirs.verdict == ours.verdict and theirs.verdict in SHOWN
@@ -152,16 +152,16 @@ def agreement(theirs: ComparisonData, ours: ComparisonData, asked: float) -> Agr
     return "cannot tell"
 
 
-def margin(theirs: ComparisonData, asked: float) -> float:
+def margin(theirs: ComparisonData, target: float) -> float:
     """By how much the logarithms of two effects may differ and still be the same effect.
 
-    The `asked` effect (the protocol's target), but of an effect that they show no more than a half
+    The `target` effect (the protocol's target), but of an effect that they show no more than a half
     and no less than a quarter: one of 3% is not the same as none, one of 10x is the same as one of 8x.
     """
     if theirs.verdict not in SHOWN:
-        return math.log(asked)
+        return math.log(target)
     whole = abs(math.log(theirs.effect or 1))
-    return max(whole / 4, min(math.log(asked), whole / 2))
+    return max(whole / 4, min(math.log(target), whole / 2))
 
 
 def compare_text(found: RunComparison) -> str:

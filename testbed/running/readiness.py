@@ -27,10 +27,10 @@ def needs(state: ResolvedState, known: Collection[str]) -> dict[str, Value]:
     """
     kinds = (device.kind for device in state.topology.placed().values())
     implied = {"root", *state.workload.tools, *kinds}
-    asked: dict[str, Value] = {name: True for name in sorted(implied & set(known))}
+    requirements: dict[str, Value] = {name: True for name in sorted(implied & set(known))}
     if state.cpus:
-        asked["cores"] = f">= {max(max(cpus) for cpus in state.cpus.values()) + 1}"
-    return {**asked, **state.requires}
+        requirements["cores"] = f">= {max(max(cpus) for cpus in state.cpus.values()) + 1}"
+    return {**requirements, **state.requires}
 
 
 def _refusal(state: ResolvedState) -> list[str]:

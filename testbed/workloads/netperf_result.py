@@ -38,10 +38,12 @@ def read(workload: Workload, output: bytes, options: NetperfOptions) -> Reading:
         arrived=_arrived(values, options),
         least_packets=_least_packets(float(values["THROUGHPUT"]), seconds, options),
     )
-    held, asked = figures["congestion"], options.congestion
-    if held and asked and held != asked:
+    used, requested = figures["congestion"], options.congestion
+    if used and requested and used != requested:
         # netperf says nothing when the kernel refuses the one that was asked for.
-        return replace(reading, errors={"client": f"congestion control {asked} was refused, it used {held}"})
+        return replace(
+            reading, errors={"client": f"congestion control {requested} was refused, it used {used}"}
+        )
     return reading
 
 

@@ -170,7 +170,7 @@ def test_an_option_that_does_not_exist_and_one_that_does_not_hold_are_each_named
     with pytest.raises(InputError) as error:
         kconfig.check_fragments([fragment], missing, ["CONFIG_NETKIT"])
     assert str(error.value) == (
-        f"{fragment}: CONFIG_NETKIT=y does not hold (it is n); what it depends on: Kconfig:4; "
+        f"{fragment}: CONFIG_NETKIT=y does not hold (it is n); it depends on: Kconfig:4; "
         f"{fragment}: CONFIG_NETKITT does not exist in this tree, did you mean 'CONFIG_NETKIT'?"
     )
 
