@@ -11,7 +11,7 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from testbed.analysis.evidence import Evidence
+from testbed.analysis.evidence_sums import Evidence
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import figures_of, sides_of
 from testbed.records.round import Round

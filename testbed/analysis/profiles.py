@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import Field
 
 from testbed.analysis.columns import StateRounds
-from testbed.analysis.evidence import differing
+from testbed.analysis.evidence_sums import differing
 from testbed.analysis.frozen import FrozenModel
 
 

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from testbed.analysis.adjusted import AdjustedData, adjusted_all
 from testbed.analysis.advice import AdviceData, Adviser
-from testbed.analysis.boots import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
+from testbed.analysis.boot_notes import BootsData, across_remarks, boots_of, emulation_notes, lost_sides
 from testbed.analysis.columns import RoundColumns, StateRounds, condense, in_pairs
 from testbed.analysis.description import method, state_headers
-from testbed.analysis.evidence import all_rules
+from testbed.analysis.evidence_sums import all_rules
 from testbed.analysis.expectations import ExpectationData, declared_expectations, judged_expectations
 from testbed.analysis.explain import explained
 from testbed.analysis.frozen import FrozenModel

@@ -16,7 +16,7 @@ from testbed.errors import TestbedError, printable
 
 # In the order in which --help lists them. A module offers `register(app)` and
 # imports what is heavy inside its commands: `testbed --help` answers at once.
-MODULES = ("run", "report", "lab", "topology", "path", "probe", "experiment", "kernel", "evidence", "schema")
+MODULES = ("run", "report", "lab", "topology", "path", "probe", "experiment", "kernel", "watch", "schema")
 
 app = typer.Typer(
     name="testbed",

@@ -94,8 +94,8 @@ def show(lab: LabName, json: Json = False) -> None:
     """Requested and actual settings of every device; `drift` marks what was changed behind testbed's back."""
     import json as json_
 
-    from testbed.lab.drift import as_text
     from testbed.lab.named import attached
+    from testbed.lab.settings_table import as_text
     from testbed.privilege import need_root
 
     need_root("show", WITHOUT_ROOT)

@@ -46,7 +46,7 @@ def path(
     Exit status 1 when a hop disagrees, or none was seen.
     """
     from testbed.lab.lab import open_lab
-    from testbed.path.live import forecast
+    from testbed.path.forecast import forecast
     from testbed.privilege import need_root
     from testbed.topology.loading import load_topology
 
@@ -125,7 +125,7 @@ def changed(topology: TopologySpec, changes: list[str]) -> TopologySpec:
 def _print(hops: list[Hop], checked: list[Checked] | None, json: bool) -> None:
     import json as json_
 
-    from testbed.path.text import as_record, as_table
+    from testbed.path.rendering import as_record, as_table
 
     if json:
         typer.echo(json_.dumps(as_record(hops, checked), indent=1))

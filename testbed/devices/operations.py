@@ -191,7 +191,7 @@ class DeleteQdisc(DeviceOperation):
 
 @dataclass(frozen=True)
 class SetQdisc(DeviceOperation):
-    """A root qdisc where there is the kernel's default; `options` in the units of netlink/qdisc.py."""
+    """A root qdisc in place of the default; `options` in base units (netlink/qdisc_messages.py)."""
 
     kind: str
     options: Mapping[str, int]

@@ -40,12 +40,12 @@ from testbed.devices.tun import attach_tap
 from testbed.errors import InputError, TestbedError
 from testbed.lab.refusals import explain
 from testbed.lab.rules import rule_of_operation, rule_of_setting
-from testbed.netlink import message, qdisc, routing
+from testbed.netlink import message, qdisc_messages, routing
 from testbed.netlink.channel import Refusal
 from testbed.netlink.request import Request
 from testbed.nodes import pump
 from testbed.nodes.namespace import NamespaceNode
-from testbed.nodes.sysctls import write_sysctl
+from testbed.nodes.sysctl_files import write_sysctl
 from testbed.topology.spec import Topology
 
 PUMP_START_S = 10.0
@@ -116,7 +116,7 @@ class Execution:
             case AddNeighbour(node, device, _, address, lladdr):
                 self._queue(operation, routing.add_neighbour(self._index(node, device), address, lladdr))
             case SetQdisc(node, device, kind, options):
-                self._queue(operation, qdisc.set_root(self._index(node, device), kind, options))
+                self._queue(operation, qdisc_messages.set_root(self._index(node, device), kind, options))
             case DeleteQdisc(node, device):
                 self._flush(node)
                 self._delete_qdisc(operation, self._index(node, device))
@@ -269,7 +269,7 @@ class Execution:
         )
 
     def _delete_qdisc(self, operation: DeleteQdisc, index: int) -> None:
-        for refusal in self._nodes[operation.node].channel.send([qdisc.delete_root(index)]):
+        for refusal in self._nodes[operation.node].channel.send([qdisc_messages.delete_root(index)]):
             if refusal.errno != errno.ENOENT:  # it has the kernel's default
                 raise self._error(operation, refusal)
 

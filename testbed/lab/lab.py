@@ -16,16 +16,16 @@ from testbed.devices.settings import Settings
 from testbed.errors import InputError, TestbedError
 from testbed.lab.apply import Execution
 from testbed.lab.baseline import Baseline, Baselines, baselines, renewed
-from testbed.lab.drift import Row, compare, node_rows
 from testbed.lab.known_features import check_features
 from testbed.lab.mending import Drift, find_drift, has_carrier, plan_mending
 from testbed.lab.read_back import ActualDevice, differences, read_counters, read_devices
 from testbed.lab.read_back_node import node_differences
+from testbed.lab.settings_table import Row, compare, node_rows
 from testbed.lab.snapshot import Moved, Snapshot
 from testbed.lab.transaction import PASSES, Transaction, setting_error
 from testbed.nodes.namespace import NamespaceNode
 from testbed.nodes.node import Node
-from testbed.nodes.sysctls import read_sysctl
+from testbed.nodes.sysctl_files import read_sysctl
 from testbed.records.round import Counters
 from testbed.slowness import scaled
 from testbed.topology.checks import check

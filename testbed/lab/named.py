@@ -22,7 +22,7 @@ from testbed.lab.lab import Lab, build
 from testbed.netlink import message
 from testbed.netlink.channel import Channel
 from testbed.nodes.borrowed import Borrowed, give_back
-from testbed.nodes.names import is_named, name_namespace, names, open_named, remove_name
+from testbed.nodes.named_namespaces import is_named, name_namespace, names, open_named, remove_name
 from testbed.nodes.namespace import Keeper, NamespaceNode
 from testbed.nodes.process import end_marked
 from testbed.topology.plan import plan

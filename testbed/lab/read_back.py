@@ -10,7 +10,7 @@ from testbed.devices import features as offloads
 from testbed.devices.settings import Settings
 from testbed.netlink import message
 from testbed.netlink.ethtool import Feature
-from testbed.netlink.qdisc import ActualQdisc, decode_root, list_qdiscs
+from testbed.netlink.qdisc_messages import ActualQdisc, decode_root, list_qdiscs
 from testbed.nodes.namespace import NamespaceNode
 from testbed.records.round import Counters
 

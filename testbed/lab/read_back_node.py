@@ -8,7 +8,7 @@ from testbed.errors import InputError
 from testbed.netlink import message, routing
 from testbed.netlink.lacking import RT_TABLE_MAIN
 from testbed.nodes.namespace import NamespaceNode
-from testbed.nodes.sysctls import read_sysctl
+from testbed.nodes.sysctl_files import read_sysctl
 from testbed.topology.spec import NodeSpec, Route
 from testbed.yamlfile import Key
 

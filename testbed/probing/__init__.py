@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from testbed.capabilities import Capabilities
-from testbed.probing import devices, devmem, kernel, tools
+from testbed.probing import devices, devmem, running_kernel, tools
 
 SECTIONS = {
-    "kernel": kernel.FINDERS,
+    "kernel": running_kernel.FINDERS,
     "link kinds (bytes)": devices.LINK_FINDERS,
     "queueing disciplines": devices.QDISC_FINDERS,
     "tools": tools.FINDERS,

@@ -18,7 +18,7 @@ from testbed.errors import MissingCapability
 from testbed.netlink.channel import Channel
 from testbed.netlink.message import Link, LinkEnd, list_links, new_link, set_link
 from testbed.netlink.namespaces import entered, new_namespace
-from testbed.netlink.qdisc import set_root
+from testbed.netlink.qdisc_messages import set_root
 from testbed.netlink.request import Request
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from testbed.analysis.report import ComparisonData, MetricSummary
-from testbed.columns import aligned
+from testbed.text_columns import aligned
 
 
 def ascii_only(text: str) -> str:

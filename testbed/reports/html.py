@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from importlib.resources import files
 
-from testbed.analysis.evidence import first_stacks
+from testbed.analysis.evidence_sums import first_stacks
 from testbed.analysis.metric_key import packet_size
 from testbed.analysis.report import Report
 from testbed.reports import svg, tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from testbed.analysis.evidence import first_stacks
+from testbed.analysis.evidence_sums import first_stacks
 from testbed.analysis.report import Report, ReportData
 from testbed.reports import tables
 from testbed.reports.figures_text import in_gbit

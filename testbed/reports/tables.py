@@ -9,7 +9,7 @@ from textwrap import shorten
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import BITS, COMPARED, METRICS, NAMED
 from testbed.analysis.report import ComparisonData, MetricSummary, ReportData, Summaries, main_sizes
-from testbed.reports.advice import adjusted_words, advice_words
+from testbed.reports.advice_text import adjusted_words, advice_words
 from testbed.reports.figures_text import effect, in_gbit, p_value, short, spread, with_interval
 from testbed.stats.compare import least_pairs
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from testbed.analysis.evidence import first_stacks
+from testbed.analysis.evidence_sums import first_stacks
 from testbed.analysis.report import Report, ReportData
 from testbed.reports import many_states, tables
 from testbed.reports.figures_text import ascii_only, folded, in_gbit, table, wrapped

@@ -25,7 +25,7 @@ from testbed.devices.links import KINDS
 from testbed.errors import TestbedError
 from testbed.evidence.counters import difference
 from testbed.lab.lab import Lab
-from testbed.nodes.sysctls import read_sysctl
+from testbed.nodes.sysctl_files import read_sysctl
 from testbed.records.round import ClockStep, Counters, Tcp
 from testbed.topology.spec import Topology
 from testbed.workloads.tool import Outcome

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.columns import aligned
 from testbed.devices.links import KINDS
 from testbed.devices.links.kind import End
+from testbed.text_columns import aligned
 from testbed.topology.spec import Placed, Topology
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from testbed.nodes.sysctls import NO_DEVICES, PER_DEVICE, parts
+from testbed.nodes.sysctl_files import NO_DEVICES, PER_DEVICE, parts
 from testbed.yamlfile import did_you_mean, mistake
 
 Values = Mapping[str, int | str]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from testbed.nodes.node import Node
-from testbed.nodes.sysctls import read_sysctl, write_sysctl
+from testbed.nodes.sysctl_files import read_sysctl, write_sysctl
 
 # For each network namespace: what connect() and bind() to port 0 must not take. Who names a port gets it.
 RESERVED = "net.ipv4.ip_local_reserved_ports"

@@ -10,7 +10,7 @@ from testbed.cli import main
 from testbed.errors import InputError, TestbedError
 from testbed.lab import named
 from testbed.lab.lab import open_lab, settings_of
-from testbed.nodes.sysctls import read_sysctl
+from testbed.nodes.sysctl_files import read_sysctl
 from testbed.topology.loading import parse_topology
 
 PAIR = """nodes:

@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 
 import pytest
 
-from testbed.netlink import message, qdisc, routing
+from testbed.netlink import message, qdisc_messages, routing
 from testbed.netlink.message import LinkEnd
 from testbed.nodes.namespace import NamespaceNode
 
@@ -291,7 +291,7 @@ def test_a_forwarding_entry(node, address):
 
 def root_options(node):
     """TCA_OPTIONS of veth0's root qdisc, as the kernel has them; of netem by number."""
-    bodies = [data[16:] for data in node.channel.dump(qdisc.list_qdiscs())]
+    bodies = [data[16:] for data in node.channel.dump(qdisc_messages.list_qdiscs())]
     ours = [body for body in bodies if struct.unpack_from("=i", body, 4)[0] == VETH0]
     (found,) = [
         attributes(body[20:], {}) for body in ours if struct.unpack_from("=I", body, 12)[0] == 2**32 - 1
@@ -339,9 +339,9 @@ def test_a_qdisc_is_what_tc_makes(node, kind, words, options):
     made = []
     for change in (
         lambda: node.call(subprocess.run, f"tc qdisc add dev veth0 root {kind} {words}".split(), check=True),
-        lambda: node.channel.send([qdisc.set_root(VETH0, kind, options)]),
+        lambda: node.channel.send([qdisc_messages.set_root(VETH0, kind, options)]),
     ):
-        node.channel.send([qdisc.delete_root(VETH0)])
+        node.channel.send([qdisc_messages.delete_root(VETH0)])
         change()
         made.append(root_options(node))
     assert made[0] == made[1]

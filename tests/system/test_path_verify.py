@@ -10,7 +10,7 @@ from testbed.cli import main
 from testbed.cli.path import changed
 from testbed.kernels.running import kernel_config
 from testbed.lab.lab import open_lab
-from testbed.path.live import forecast
+from testbed.path.forecast import forecast
 from testbed.path.predict import traits_of
 from testbed.path.verify import check_path, judge, observe
 from testbed.topology.loading import load_topology

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.lab.lab import open_lab
-from testbed.nodes.sysctls import read_sysctl
+from testbed.nodes.sysctl_files import read_sysctl
 from testbed.topology.loading import parse_topology
 
 DOTTED = """nodes:

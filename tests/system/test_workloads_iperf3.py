@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from workload_lab import processes_in, run
 
 from testbed.lab.lab import open_lab
-from testbed.nodes.sysctls import read_sysctl, write_sysctl
+from testbed.nodes.sysctl_files import read_sysctl, write_sysctl
 from testbed.workloads import TOOLS, parse_options
 from testbed.workloads.ports import RESERVED
 from testbed.workloads.tool import Hooks

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.analysis.evidence import differing
+from testbed.analysis.evidence_sums import differing
 from testbed.evidence.collect import CollectSpec, parse_condition
 from testbed.evidence.packet_stacks import collect
 from testbed.evidence.perf import functions, samples

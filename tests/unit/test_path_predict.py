@@ -17,8 +17,8 @@ from testbed.path.predict import (
     predict,
     traits_of,
 )
+from testbed.path.rendering import as_record, as_table
 from testbed.path.route import Way, walk
-from testbed.path.text import as_record, as_table
 from testbed.path.verify import all_agree, judge
 from testbed.topology.loading import load_topology, parse_topology
 

@@ -18,7 +18,7 @@ LAYERS = (
         "unfinished",
         "headers",
         "versions",
-        "columns",
+        "text_columns",
     ),
     ("yamlvalues",),
     ("privilege", "yamlfile", "capabilities", "unit_fields", "available"),

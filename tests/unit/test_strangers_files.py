@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.experiments.resolve import load_experiment
-from testbed.nodes.sysctls import ROOT, parts
+from testbed.nodes.sysctl_files import ROOT, parts
 from testbed.topology.loading import parse_topology
 from testbed.topology.plan import plan
 from testbed.yamlfile import parse

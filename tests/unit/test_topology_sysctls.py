@@ -6,7 +6,7 @@ import pytest
 
 from testbed.devices.operations import CreateLink, SetSysctl
 from testbed.errors import InputError
-from testbed.nodes.sysctls import _opened, parts
+from testbed.nodes.sysctl_files import _opened, parts
 from testbed.topology.loading import parse_topology
 from testbed.topology.plan import plan
 from testbed.topology.sysctls import device_of

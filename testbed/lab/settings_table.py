@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.columns import aligned
 from testbed.devices import features as offloads
 from testbed.devices.links.kind import End
 from testbed.devices.settings import AT_CREATION, LINK_SETTINGS, Settings
 from testbed.lab.mending import Drift
 from testbed.lab.read_back import ActualDevice, Difference
+from testbed.text_columns import aligned
 
 
 @dataclass(frozen=True)

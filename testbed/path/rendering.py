@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.columns import aligned
+from testbed.text_columns import aligned
 
 if TYPE_CHECKING:
     from testbed.path.predict import Hop

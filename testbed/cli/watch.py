@@ -138,8 +138,8 @@ class _Lines:
         pass
 
     def show(self, views: list[View]) -> None:
-        from testbed.columns import aligned
         from testbed.evidence.live import HEADER, RIGHT, table
+        from testbed.text_columns import aligned
 
         print("\n".join(aligned([HEADER, *table(views)], RIGHT)), "\n", flush=True)
 

@@ -10,7 +10,7 @@ from testbed.errors import InputError
 from testbed.lab.lab import Lab
 from testbed.lab.read_back import ActualDevice
 from testbed.netlink.routing import route_to
-from testbed.nodes.sysctls import read_sysctl
+from testbed.nodes.sysctl_files import read_sysctl
 from testbed.path.predict import LEGACY_MAX_SIZE, Hop, Limits, Traits, predict
 from testbed.path.route import Step, Way, walk
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from testbed.devices.qdisc import Qdisc
-from testbed.netlink import qdisc
+from testbed.netlink import qdisc_messages
 from testbed.netlink.remembered import MESSAGE_HEADER
 from testbed.netlink.sysfs import format_mask, parse_mask
 
@@ -20,7 +20,7 @@ def options(stated):
 
 def through_the_wire(stated):
     kind, requested = options(stated)
-    return requested, qdisc.decode_root(answer(qdisc.set_root(3, kind, requested)))
+    return requested, qdisc_messages.decode_root(answer(qdisc_messages.set_root(3, kind, requested)))
 
 
 def answer(request):
@@ -59,7 +59,7 @@ def test_units_are_those_of_tc():
 
 def test_a_rate_above_32_bits_has_its_own_attribute():
     """TCA_TBF_RATE64 is number 4, TCA_TBF_BURST number 6."""
-    body = qdisc.set_root(3, "tbf", {"rate": 2**33, "burst": 1 << 20, "limit": 1 << 20}).body
+    body = qdisc_messages.set_root(3, "tbf", {"rate": 2**33, "burst": 1 << 20, "limit": 1 << 20}).body
     assert b"\x0c\0\x04\0" + (2**33).to_bytes(8, "little") in body
     assert b"\x08\0\x06\0" + (1 << 20).to_bytes(4, "little") in body
 

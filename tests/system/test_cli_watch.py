@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from testbed.cli.evidence import sizes
+from testbed.cli.watch import sizes
 from testbed.errors import InputError
 from testbed.lab.named import attached
 
