@@ -76,7 +76,7 @@ all_packages() {
         exit 3
         ;;
     esac
-    say "what works without it stands in README.md under 'Without root'"
+    say "what works without it: docs/howto/without-root.md"
 }
 
 install() { # NEED PACKAGE...

@@ -61,7 +61,8 @@ class Session:
     commands: int = field(default=0)
 
     def __post_init__(self) -> None:
-        """As in the checkout: its reference runs are below results/."""
+        """As in the checkout: its reference runs are below results/, its Python in .venv."""
+        (self.folder / ".venv").symlink_to(sys.prefix)
         for run in sorted((ROOT / "results").glob("reference-*")):
             shutil.copytree(run, self.folder / "results" / run.name)
 
