@@ -73,7 +73,7 @@ def drawn() -> Iterator[str]:
             yield f'<path d="M{x} {top} C{x} {middle} {to_x} {middle} {to_x} {bottom}"'
             yield ' fill="none" stroke="currentColor" stroke-opacity="0.35"/>'
     for room, (x, y) in place.items():
-        told = ", ".join(sorted(graph[room])) or "nothing of the package"
+        told = ", ".join(sorted(graph[room] & rooms)) or "none of these"
         yield f"<g><title>{escape(f'{room} imports {told}')}</title>"
         yield f'<rect x="{x - BOX_WIDTH // 2}" y="{y - BOX_HEIGHT // 2}" rx="4" stroke="currentColor"'
         yield f' width="{BOX_WIDTH}" height="{BOX_HEIGHT}" fill="var(--color-background-primary, white)"/>'
@@ -96,12 +96,12 @@ class Rooms(Generated):
 
     def lines(self) -> Iterator[str]:
         told = dict(line.split(": ", 1) for line in self.content)
-        if told.keys() != folders():
-            raise self.error(f"told and not there, or there and not told: {sorted(told.keys() ^ folders())}")
-        graph = imports()
+        rooms, graph = folders(), imports()
+        if told.keys() != rooms:
+            raise self.error(f"told and not there, or there and not told: {sorted(told.keys() ^ rooms)}")
         yield from ("| room | holds | imports |", "| --- | --- | --- |")
         for room in (room for layer in reversed(LAYERS) for room in layer if room in told):
-            yield f"| {room}/ | {told[room]} | {', '.join(sorted(graph[room])) or 'nothing'} |"
+            yield f"| {room}/ | {told[room]} | {', '.join(sorted(graph[room] & rooms)) or 'none of these'} |"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
