@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="experiment")
 
 
-def list_(json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False) -> None:
+def list_(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """The shipped experiments."""
     from json import dumps
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Name = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A name of `kernel list`, or a version such as 7.3.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +46,7 @@ def fetch(
         str, typer.Option(help="cloud boots faster; generic has all drivers, and 9P.")
     ] = "cloud",
     suite: Annotated[
-        list[str] | None, typer.Option(help="A suite of the archive to look in too; repeat for more.")
+        list[str] | None, typer.Option(help="A further suite of the archive to search; repeat for more.")
     ] = None,
 ) -> None:
     """Fetch a stock kernel from the Debian archive that apt is configured for.
@@ -69,10 +69,12 @@ def build(
         str | None, typer.Option(help="The revision to build on (HEAD, or a range's start).")
     ] = None,
     config: Annotated[
-        list[Path] | None, typer.Option(help="A fragment over the lean config; repeat for more.")
+        list[Path] | None, typer.Option(help="A config fragment over the lean config; repeat for more.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="At a time (0: one a CPU).")] = 0,
+    name: Annotated[str | None, typer.Option(help="The name of the built kernel.")] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Parallel jobs of make (0: one per CPU).")
+    ] = 0,
 ) -> None:
     """Build a kernel, with a series applied by git am, and the options that labs need.
 
@@ -111,7 +113,9 @@ def list_(json: Json = False) -> None:
 
 def show(
     name: Name,
-    probe: Annotated[bool, typer.Option(help="Boot it, when it was not yet, to find what it can do.")] = True,
+    probe: Annotated[
+        bool, typer.Option(help="Boot a kernel that was not probed yet, to find its capabilities.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Show where a kernel came from, and what `testbed probe` finds in it."""
@@ -144,13 +148,13 @@ def show(
 
 def boot(
     name: Name,
-    command: Annotated[list[str] | None, typer.Argument(help="What to run in it.")] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="The command to run in the guest.")] = None,
     timeout: Annotated[
         float,
         typer.Option(
             parser=seconds,
             metavar="TIME",
-            help="For the command; software emulation gets 6 times as much.",
+            help="Time limit of the command; 6 times as long under software emulation.",
         ),
     ] = 60.0,
     shell: Annotated[bool, typer.Option("--shell", help="A shell instead of a command.")] = False,
@@ -162,15 +166,13 @@ def boot(
         typer.Option(help="A new folder, which the guest can write (results/TIME-boot-KERNEL)."),
     ] = None,
     cpus: Annotated[str | None, typer.Option(help="Pin vCPU i to the i-th of these CPUs: 2,3")] = None,
-    cores: Annotated[int, typer.Option(min=1, help="vCPUs.")] = 2,
-    memory: Annotated[int, typer.Option(min=256, help="MiB.")] = 1024,
+    cores: Annotated[int, typer.Option(min=1, help="Number of vCPUs.")] = 2,
+    memory: Annotated[int, typer.Option(min=256, help="Memory in MiB.")] = 1024,
     append: Annotated[
-        list[str] | None, typer.Option(help="A word for the kernel's command line; repeat for more.")
+        list[str] | None, typer.Option(help="An argument for the kernel's command line; repeat for more.")
     ] = None,
-    accelerator: Annotated[str | None, typer.Option(help="kvm or tcg, instead of finding out.")] = None,
-    backend: Annotated[
-        str, typer.Option(help="qemu, or vng: virtme-ng, slower, where that is at home.")
-    ] = "qemu",
+    accelerator: Annotated[str | None, typer.Option(help="kvm or tcg (default: found by trying).")] = None,
+    backend: Annotated[str, typer.Option(help="qemu, or vng (slower; needs virtme-ng).")] = "qemu",
 ) -> None:
     """Boot a kernel and run a command in it: `testbed kernel boot 7.3 -- uname -r`.
 

@@ -12,7 +12,7 @@ import typer
 from testbed.errors import InputError
 
 LabName = Annotated[str, typer.Argument(metavar="LAB", help="The lab's name, or the file it came from.")]
-Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 WITHOUT_ROOT = "`plan`, `check`, `graph`, `schema` and `report` work without"
 
@@ -57,7 +57,9 @@ def up(
 
 
 def down(
-    labs: Annotated[list[str] | None, typer.Argument(metavar="LAB...", help="Names, or files.")] = None,
+    labs: Annotated[
+        list[str] | None, typer.Argument(metavar="LAB...", help="Shipped names, or files.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every lab on this machine.")] = False,
 ) -> None:
     """Remove labs, half-built ones too. Only what carries the lab's mark is removed."""
@@ -136,7 +138,9 @@ def set_(
 def exec_(
     lab: LabName,
     node: Annotated[str, typer.Argument(help="A node of the lab.")],
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="After -- if it has options.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The command; after -- if it has options.")
+    ],
 ) -> None:
     """Run a command inside a node; its exit status is this command's."""
     _become(lab, node, command[1:] if command[0] == "--" else command, {})

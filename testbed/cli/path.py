@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from testbed.topology.spec import Topology as TopologySpec
 
 Topology = Annotated[str, typer.Argument(help="A shipped name (`veth-router`) or a file.")]
-Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def path(
     ] = None,
     declare: Annotated[
         list[str] | None,
-        typer.Option("--declare", help="What the kernel does that cannot be seen: `resegment`."),
+        typer.Option("--declare", help="Kernel behaviour that cannot be read back: `resegment`."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
     app.command("probe")(probe)
 
 
-def probe(json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False) -> None:
+def probe(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """What this kernel and machine can do, found by trying, and which experiments can run here.
 
     Without root it says what needs root. Nothing is left behind and nothing of

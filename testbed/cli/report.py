@@ -57,7 +57,7 @@ def compare(
     run_b: Annotated[str, typer.Argument(help="The run to compare with it.")],
     states: Annotated[list[str] | None, typer.Option(help="Only this state; repeat for more.")] = None,
     results: Annotated[Path | None, typer.Option(help="Where runs are (results/).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two runs state by state: before and after a patch, or two machines.
 
@@ -104,7 +104,7 @@ def export(
 def reproduce(
     run: Annotated[str, typer.Argument(help="A run's folder or id, or a tar that `testbed export` made.")],
     results: Annotated[Path | None, typer.Option(help="Where runs go (results/).")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do what it asks for without a question.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Run it without asking for confirmation.")] = False,
 ) -> None:
     """Run somebody's experiment again here, and put its effects beside theirs.
 

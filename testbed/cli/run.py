@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     experiment: Annotated[str, typer.Argument(help="A shipped name (`nagle`) or a file.")] = "",
-    rounds: Annotated[int | None, typer.Option(min=1, help="Valid rounds a state.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Valid rounds per state.")] = None,
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measured part of a round: 10s.")
     ] = None,
@@ -44,9 +44,11 @@ def run(
         str | None, typer.Option(metavar="TIME", help="The warm-up before it, excluded: 1s.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Go on until each effect is known to +- this, such as 1%.")
+        str | None, typer.Option(help="Continue until each effect is known to +- this, such as 1%.")
     ] = None,
-    cap: Annotated[int | None, typer.Option(min=1, help="The most rounds a state, with --target.")] = None,
+    cap: Annotated[
+        int | None, typer.Option(min=1, help="Maximum of rounds per state, with --target.")
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(parser=seconds, metavar="TIME", help="Plan the rounds into this time: 10m."),
@@ -62,14 +64,14 @@ def run(
         typer.Option("--set", help="NODE:DEVICE.SETTING=VALUE or workload.KEY=VALUE; repeat for more."),
     ] = None,
     collector: Annotated[
-        str | None, typer.Option(help="Of packet sizes: auto, bpf, af_packet, none.")
+        str | None, typer.Option(help="Source of packet sizes: auto, bpf, af_packet, none.")
     ] = None,
     stacks: Annotated[
         str | None, typer.Option(help="Record the kernel stacks of packets that fit, such as 'size > 65536'.")
     ] = None,
     profile: Annotated[bool, typer.Option(help="Record where the CPU time went, by function.")] = False,
     results: Annotated[Path | None, typer.Option(help="Where runs go (results/).")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this interrupted run.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Continue this interrupted run.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run an experiment: every state, round after round in random blocks, with its evidence.

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 Topology = Annotated[str, typer.Argument(help="A shipped name (`veth-pair`) or a file.")]
-Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:

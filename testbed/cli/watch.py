@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from testbed.records.round import PacketSize
 
 LabName = Annotated[str, typer.Argument(metavar="LAB", help="The lab's name, as `testbed ls` shows it.")]
-Collector = Annotated[str, typer.Option(help="auto, bpf or af_packet.")]
+Collector = Annotated[str, typer.Option(help="Source of packet sizes: auto, bpf or af_packet.")]
 
 WITHOUT_ROOT = "`plan`, `check`, `graph`, `schema` and `report` work without"
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def watch(
     lab: LabName,
     interval: Annotated[
-        float, typer.Option(parser=seconds, metavar="TIME", help="Time between two looks: 1s, 500ms.")
+        float, typer.Option(parser=seconds, metavar="TIME", help="Time between two readings: 1s, 500ms.")
     ] = 1.0,
     collector: Collector = "auto",
 ) -> None:
@@ -52,10 +52,10 @@ def watch(
 def sizes(
     lab: LabName,
     duration: Annotated[
-        float, typer.Option("--for", parser=seconds, metavar="TIME", help="How long to look: 10s, 1m.")
+        float, typer.Option("--for", parser=seconds, metavar="TIME", help="How long to count: 10s, 1m.")
     ] = 10.0,
     collector: Collector = "auto",
-    json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print once how many packets of each size cross each device."""
     import json as json_
