@@ -95,7 +95,7 @@ def congestion_control(name: str) -> None:
 
 
 def writable(folder: Path, size: int, what: str) -> None:
-    """MissingCapability where `what` (its words) cannot have a file of `size` bytes in `folder`."""
+    """MissingCapability where `what` (named in the error) cannot have a file of `size` bytes in `folder`."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(size))

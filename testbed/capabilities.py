@@ -41,7 +41,7 @@ class Capabilities:
 def unmet(
     requires: Mapping[str, Value], found: Mapping[str, Value], why: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The requirements that `found` does not meet, in words; empty when all hold.
+    """The requirements that `found` does not meet, as text; empty when all hold.
 
     A requirement is capability -> comparison: `">= 524280"`, `"< 7.3"` (numbers
     and versions compare part by part), `"== cubic"`, or `true` for there at all.

@@ -114,14 +114,14 @@ def validate_value(name: str, value: Mapping[str, Any], model: type[Model]) -> M
 def _first_mistake(
     document: Document, model: type[BaseModel], key: Key, error: ValidationError
 ) -> InputError:
-    """The mistake that stands first in the file, in words for its author."""
+    """The error for the first mistake in the file, worded for its author."""
     mistakes = error.errors(include_url=False)
     # pydantic's location can hold names of union members: keep only what the file holds.
     placed = [(_in_file(document, key + _place(m)), m) for m in mistakes]
     place, mistake = min(placed, key=lambda pair: document.line(pair[0]))
     name = ".".join(str(part) for part in place) or "file"
-    words = _words(mistake, model, document.written.get(place))
-    return document.error(place, words if document.origin(place) and place else f"{name}: {words}")
+    text = _words(mistake, model, document.written.get(place))
+    return document.error(place, text if document.origin(place) and place else f"{name}: {text}")
 
 
 def _place(mistake: Any) -> Key:
@@ -173,7 +173,7 @@ _EXPECTED = {
     "model_type": "expected a mapping of keys to values",
     "model_attributes_type": "expected a mapping of keys to values",
 }
-"""pydantic's kinds of mistakes in the words of a file's author."""
+"""Messages for pydantic's kinds of mistakes, worded for a file's author."""
 
 
 def _as_read(value: Any, written: str | None) -> str:
@@ -193,8 +193,8 @@ def _shown(value: Any) -> str:
     """A value as its author would know it again: on one line, and not too long."""
     if isinstance(value, bool) or value is None:
         return _yaml(value)
-    words = repr(value) if not isinstance(value, BaseModel) else f"'{value}'"
-    return shortened(words)
+    text = repr(value) if not isinstance(value, BaseModel) else f"'{value}'"
+    return shortened(text)
 
 
 def _keys_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:

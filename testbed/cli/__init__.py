@@ -38,8 +38,8 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "testbed"
         # Typer hands on pydantic's words for a value that is none of an enumeration's.
-        words = error.format_message().replace("Value error, ", "").rstrip(".")
-        sys.exit(_fail(f"{words} (see {command} --help)", error.exit_code))
+        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        sys.exit(_fail(f"{message} (see {command} --help)", error.exit_code))
     except TestbedError as error:
         sys.exit(_fail(str(error), error.exit_status, error.shown))
     except KeyboardInterrupt:

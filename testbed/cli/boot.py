@@ -93,16 +93,16 @@ def boot(
 
 def in_background(folder: Path) -> None:
     """Run this very command again without --background, in a session of its own."""
-    words = [word for word in sys.argv[1:] if word != "--background"]
-    at = words.index("boot") + 1
+    arguments = [word for word in sys.argv[1:] if word != "--background"]
+    at = arguments.index("boot") + 1
     argv = [
         sys.executable,
         "-m",
         "testbed",
-        *words[:at],
+        *arguments[:at],
         "--results",
         str(folder),
-        *_without_results(words[at:]),
+        *_without_results(arguments[at:]),
     ]
     with (folder.with_name(folder.name + ".log")).open("ab") as log:
         process = subprocess.Popen(
@@ -111,17 +111,17 @@ def in_background(folder: Path) -> None:
     print(f"pid {process.pid}, results in {folder}, output in {folder}.log")
 
 
-def _without_results(words: list[str]) -> list[str]:
-    """The words but --results FOLDER, up to the command."""
-    end = words.index("--") if "--" in words else len(words)
+def _without_results(arguments: list[str]) -> list[str]:
+    """The arguments without --results FOLDER, up to the command."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
     kept: list[str] = []
-    options = iter(words[:end])
+    options = iter(arguments[:end])
     for word in options:
         if word == "--results":
             next(options, None)
         elif not word.startswith("--results="):
             kept.append(word)
-    return kept + words[end:]
+    return kept + arguments[end:]
 
 
 def _ways(kernel: BuiltKernel, accelerator: str | None) -> list[Way]:

@@ -96,8 +96,8 @@ def _histogram(view: View) -> str:
 
 
 def _gso(gso_size: int, gso_segs: int, nr_frags: int | None) -> str:
-    words = [f"gso {gso_size} x {gso_segs}"] if gso_size else []
-    return ", ".join(words + ([f"{nr_frags} frags"] if nr_frags else []))
+    parts = [f"gso {gso_size} x {gso_segs}"] if gso_size else []
+    return ", ".join(parts + ([f"{nr_frags} frags"] if nr_frags else []))
 
 
 class _Screen:

@@ -81,14 +81,14 @@ class CreateLink(DeviceOperation):
     peer: Peer | None = None
 
     def __str__(self) -> str:
-        words = [f"{self.node}: link add {self.device}", _words(self.values)]
+        parts = [f"{self.node}: link add {self.device}", _pairs(self.values)]
         if self.link:
-            words.append(f"link {self.link}")
-        words.append(f"type {self.kind}")
-        words += [f"{name.lower().removeprefix('ifla_')} {value}" for name, value in self.info.items()]
+            parts.append(f"link {self.link}")
+        parts.append(f"type {self.kind}")
+        parts += [f"{name.lower().removeprefix('ifla_')} {value}" for name, value in self.info.items()]
         if self.peer:
-            words.append(f"peer {self.peer.node}:{self.peer.device} {_words(self.peer.values)}")
-        return " ".join(word.strip() for word in words if word)
+            parts.append(f"peer {self.peer.node}:{self.peer.device} {_pairs(self.peer.values)}")
+        return " ".join(word.strip() for word in parts if word)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class SetLink(DeviceOperation):
     values: Mapping[str, int | str | Reference]
 
     def __str__(self) -> str:
-        return f"{self.node}: link set {self.device} {_words(self.values)}"
+        return f"{self.node}: link set {self.device} {_pairs(self.values)}"
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class SetFeatures(DeviceOperation):
     features: Mapping[str, bool]
 
     def __str__(self) -> str:
-        words = " ".join(f"{name} {'on' if on else 'off'}" for name, on in self.features.items())
-        return f"{self.node}: features {self.device} {words}"
+        parts = " ".join(f"{name} {'on' if on else 'off'}" for name, on in self.features.items())
+        return f"{self.node}: features {self.device} {parts}"
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class SetQdisc(DeviceOperation):
 
     def __str__(self) -> str:
         return (
-            f"{self.node}: qdisc replace dev {self.device} root {self.kind} {_words(self.options)}".rstrip()
+            f"{self.node}: qdisc replace dev {self.device} root {self.kind} {_pairs(self.options)}".rstrip()
         )
 
 
@@ -224,7 +224,7 @@ class SetThreaded(DeviceOperation):
 
 @dataclass(frozen=True)
 class AddNeighbour(DeviceOperation):
-    """A permanent neighbour. `index`: its place in the node's list."""
+    """A permanent neighbour. `index`: its position in the node's list."""
 
     index: int
     address: IPv4Address | IPv6Address
@@ -238,7 +238,7 @@ class AddNeighbour(DeviceOperation):
 
 @dataclass(frozen=True)
 class AddRoute(Operation):
-    """A route, by the words of `ip route`. `index`: its place in the node's list; `to` None: default.
+    """A route, with the keywords of `ip route`. `index`: its position in the node's list; `to` None: default.
 
     `replace`: there may be one to the same network with other metrics.
     """
@@ -253,10 +253,10 @@ class AddRoute(Operation):
     replace: bool = False
 
     def __str__(self) -> str:
-        words = [f"{self.node}: route {'replace' if self.replace else 'add'} {self.to or 'default'}"]
-        words += [f"{name} {value}" for name in ("via", "dev") if (value := getattr(self, name)) is not None]
-        words += [] if self.metric is None else [f"metric {self.metric}"]
-        return " ".join([*words, _words(self.metrics)]).rstrip()
+        parts = [f"{self.node}: route {'replace' if self.replace else 'add'} {self.to or 'default'}"]
+        parts += [f"{name} {value}" for name in ("via", "dev") if (value := getattr(self, name)) is not None]
+        parts += [] if self.metric is None else [f"metric {self.metric}"]
+        return " ".join([*parts, _pairs(self.metrics)]).rstrip()
 
 
 def _plain(value: Any) -> Any:
@@ -272,5 +272,5 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | str) else str(value)
 
 
-def _words(values: Mapping[str, Any]) -> str:
+def _pairs(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name} {value}" for name, value in values.items())

@@ -52,8 +52,8 @@ def _multiarch_headers(clang: str) -> Path:
 def _run(command: list[str], *, check: bool = True) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode and check:
-        words = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
-        raise TestbedError(f"{SOURCE.name}: clang failed: {words[0]}")
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
+        raise TestbedError(f"{SOURCE.name}: clang failed: {lines[0]}")
     return "" if done.returncode else done.stdout.strip()
 
 

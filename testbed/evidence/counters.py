@@ -37,7 +37,7 @@ LARGEST_PLAIN_IPV6 = ETHERNET_HEADER + IP_HEADERS[6] + LARGEST_PAYLOAD
 class Verdict:
     """By `node:device direction`: the rule that makes sizes and counters agree, if needed; packets unseen.
 
-    mismatches: differences that unseen packets cannot explain, each in words.
+    mismatches: differences that unseen packets cannot explain, each as text.
     """
 
     rules: dict[str, str] = field(default_factory=dict)

@@ -37,14 +37,14 @@ class Object:
         self._object: int | None = None
         if not path.exists():
             raise MissingCapability(f"{path.name} is not compiled: run python -m testbed.evidence.compile")
-        with _Words() as words:
+        with _Log() as log:
             opened = self._lib.bpf_object__open_file(str(path).encode(), None)
             if not opened:
-                raise TestbedError(f"{path.name}: {words.about('libbpf cannot read it')}")
+                raise TestbedError(f"{path.name}: {log.about('libbpf cannot read it')}")
             status = self._lib.bpf_object__load(opened)
             if status:
                 self._lib.bpf_object__close(opened)
-                raise _load_error(path.name, -status, words)
+                raise _load_error(path.name, -status, log)
         self._object = opened
 
     def attach(self, program: str) -> Link:
@@ -52,10 +52,10 @@ class Object:
         found = self._lib.bpf_object__find_program_by_name(self._object, program.encode())
         if not found:
             raise TestbedError(f"BPF program {program}: {_STALE}")
-        with _Words() as words:
+        with _Log() as log:
             link = self._lib.bpf_program__attach(found)
             if not link:
-                raise TestbedError(f"BPF program {program}: {words.about('cannot attach')}")
+                raise TestbedError(f"BPF program {program}: {log.about('cannot attach')}")
         return Link(self._lib, link)
 
     def map(self, name: str) -> Map:
@@ -239,7 +239,7 @@ _libc.vsnprintf.argtypes = [c_void_p, c_size_t, c_char_p, c_void_p]
 _heard: list[str] | None = None
 
 
-def _keep_words(level: int, form: bytes, arguments: int) -> int:
+def _keep_line(level: int, form: bytes, arguments: int) -> int:
     """libbpf's print callback: keep warnings while somebody listens, print nothing."""
     if level == _WARN and _heard is not None:
         text = ctypes.create_string_buffer(4096)
@@ -248,13 +248,13 @@ def _keep_words(level: int, form: bytes, arguments: int) -> int:
     return 0
 
 
-_PRINTER = _PRINT(_keep_words)  # held here: libbpf keeps only its address
+_PRINTER = _PRINT(_keep_line)  # held here: libbpf keeps only its address
 
 
-class _Words:
+class _Log:
     """What libbpf warned about inside the block."""
 
-    def __enter__(self) -> _Words:
+    def __enter__(self) -> _Log:
         global _heard
         self.lines = _heard = []
         return self
@@ -264,13 +264,13 @@ class _Words:
         _heard = None
 
     def about(self, failure: str) -> str:
-        """One line: `failure` (libbpf: its first words)."""
+        """One line: `failure` (libbpf: its first line)."""
         first = self.lines[0].splitlines()[0] if self.lines else os.strerror(ctypes.get_errno())
         return f"{failure} ({first.removeprefix('libbpf: ')})"
 
 
-def _load_error(name: str, code: int, words: _Words) -> TestbedError:
-    text = "\n".join(words.lines)
+def _load_error(name: str, code: int, log: _Log) -> TestbedError:
+    text = "\n".join(log.lines)
     if code == errno.EPERM and os.geteuid() != 0:
         return MissingCapability("packet sizes by BPF need root (or CAP_BPF and CAP_PERFMON)")
     if _NO_TRACEPOINT in text:
@@ -280,7 +280,7 @@ def _load_error(name: str, code: int, words: _Words) -> TestbedError:
         )
     if _NO_BTF in text or not Path("/sys/kernel/btf/vmlinux").exists():
         return MissingCapability("this kernel has no BTF: it was built without CONFIG_DEBUG_INFO_BTF")
-    return TestbedError(f"{name}: {words.about(f'the kernel refuses it: {os.strerror(code)}')}")
+    return TestbedError(f"{name}: {log.about(f'the kernel refuses it: {os.strerror(code)}')}")
 
 
 def _system_error(doing: str) -> TestbedError:

@@ -33,7 +33,7 @@ class Perf:
     """`perf record` with some options, machine-wide, from `start` to `stop`."""
 
     def __init__(self, options: Sequence[str]) -> None:
-        """MissingCapability where perf is not installed or may not do this, in its own words."""
+        """MissingCapability where perf is not installed or may not do this, with its own message."""
         self._options = ["-a", "-q", *options]
         output_of(["perf", "--version"], "apt-get install linux-perf")
         self._process: Process | None = None
@@ -114,8 +114,8 @@ def functions(text: str) -> Iterator[str]:
 
 def _function(line: str) -> str:
     """Of `address function`, with or without an offset and a module behind."""
-    words = line.split(None, 1)
-    return words[1].split("+0x")[0].strip() if len(words) > 1 else "[unknown]"
+    fields = line.split(None, 1)
+    return fields[1].split("+0x")[0].strip() if len(fields) > 1 else "[unknown]"
 
 
 def _acknowledged(command: Path, answer: Path, line: bytes) -> bool:

@@ -139,8 +139,8 @@ class Matrix(Model):
 
 def _value(word: str, axis: dict[str, Variation]) -> str | None:
     """The axis value that `word` names. YAML reads a bare on, off, yes, no as true or false."""
-    words = {"true": ("true", "on", "yes"), "false": ("false", "off", "no")}.get(word, (word,))
-    return next((name for name in axis if name in words), None)
+    spellings = {"true": ("true", "on", "yes"), "false": ("false", "off", "no")}.get(word, (word,))
+    return next((name for name in axis if name in spellings), None)
 
 
 class NoiseLimits(Model):

@@ -74,16 +74,16 @@ class Agent:
     def ended(self, name: str, deadline: float) -> tuple[int, int]:
         """Wait for the end of the command `name`: its exit status and the taint flags."""
         while name not in self._ended:
-            words = self._expect("ended", deadline)
-            self._ended[words[1]] = int(words[2]), int(words[3])
+            fields = self._expect("ended", deadline)
+            self._ended[fields[1]] = int(fields[2]), int(fields[3])
         return self._ended[name]
 
     def _expect(self, verb: str, deadline: float) -> list[str]:
         """The words of the next line that begins with `verb`; others are noise of the port."""
         while True:
-            words = self._lines.receive(deadline).decode(errors="replace").split()
-            if words[:1] == [verb]:
-                return words
+            fields = self._lines.receive(deadline).decode(errors="replace").split()
+            if fields[:1] == [verb]:
+                return fields
 
 
 class Channel:

@@ -33,8 +33,8 @@ def script(
     environment = {key: os.environ[key] for key in KEPT_ENVIRONMENT if key in os.environ}
     environment |= {"TESTBED_RESULTS": str(folder), "TESTBED_KERNEL": kernel.name}
     environment |= {slowness.VARIABLE: f"{slowdown:g}", **(env or {})}
-    words = ["exec", "env", "-i", *(f"{key}={value}" for key, value in environment.items()), *argv]
-    return f"cd {shlex.quote(str(cwd or Path.cwd()))} || exit 126\n{shlex.join(words)}\n"
+    command = ["exec", "env", "-i", *(f"{key}={value}" for key, value in environment.items()), *argv]
+    return f"cd {shlex.quote(str(cwd or Path.cwd()))} || exit 126\n{shlex.join(command)}\n"
 
 
 def why_full(folder: Path) -> str | None:

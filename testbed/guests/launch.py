@@ -25,7 +25,7 @@ class Size:
     """The size of the virtual machine.
 
     memory_mib: in MiB. pins: machine CPUs, one for each vCPU in turn (none: not
-    pinned). append: words for the kernel's command line. devices: more words for QEMU.
+    pinned). append: arguments of the kernel's command line. devices: further arguments of QEMU.
     """
 
     cores: int = 2

@@ -55,7 +55,7 @@ class Machine:
 
 def command_line(machine: Machine) -> str:
     """The kernel's command line."""
-    words = [
+    parts = [
         "console=ttyS0",
         "earlyprintk=serial,ttyS0",
         # Not quiet: warnings must reach the console.
@@ -67,7 +67,7 @@ def command_line(machine: Machine) -> str:
         f"testbed.share={machine.transport}",
         *machine.append,
     ]
-    return " ".join(words)
+    return " ".join(parts)
 
 
 def arguments(machine: Machine) -> list[str]:

@@ -44,7 +44,7 @@ class Vm:
     (console.log, vm.json) and a folder for each command. shared: the folder that
     the guest can write, `folder` or one above it.
     try_ways: how to try to boot; by default what `ways.candidates` finds.
-    BootFailed with the console's last words when it does not become ready.
+    BootFailed with the console's last lines when it does not become ready.
     """
 
     def __init__(

@@ -77,9 +77,9 @@ def run(
     failures = []
     for number, way in enumerate(_usable(kernel, try_ways or ways.candidates(kernel))):
         guest = _Guest(kernel, folder, way, folder / "0001")
-        words = arguments(program, kernel, way, size, folder, guest.prepare(argv))
-        _write_record(kernel, folder, way, words)
-        finished = guest.run(words, timeout, watch)
+        vng_argv = arguments(program, kernel, way, size, folder, guest.prepare(argv))
+        _write_record(kernel, folder, way, vng_argv)
+        finished = guest.run(vng_argv, timeout, watch)
         if finished is not None:
             if not try_ways:
                 ways.remember(way)
@@ -120,10 +120,10 @@ class _Guest:
         (self.place / "guest").write_text(_GUEST.format(place=shlex.quote(str(self.place))))
         return self.place / "guest"
 
-    def run(self, words: Sequence[str], timeout: float, watch: Callable[[Path], None]) -> Finished | None:
+    def run(self, argv: Sequence[str], timeout: float, watch: Callable[[Path], None]) -> Finished | None:
         """Start vng and wait for the command's end. None when the command never started."""
         launched = time.monotonic()
-        with _running(words, self.console) as process:
+        with _running(argv, self.console) as process:
             if not self._started(process, launched + BOOT_S * self.way.slowdown):
                 return None
             started, logged = time.monotonic(), len(self._log())
@@ -145,7 +145,7 @@ class _Guest:
         return Finished(result, started - launched)
 
     def last_words(self) -> str | None:
-        """Why the guest did not boot, in the words of its kernel or of vng."""
+        """Why the guest did not boot, as its kernel or vng printed it."""
         return console.fatal(self._log()) or next(
             (line.strip() for line in reversed(self._log().splitlines()) if line.strip()), None
         )
@@ -201,7 +201,7 @@ class _Guest:
 
 
 @contextmanager
-def _running(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running(argv: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """vng, its console in `log`, in namespaces that end with this process, however it ends.
 
     The console goes through a pipe: QEMU opens it several times, and truncates a file each time.
@@ -210,7 +210,7 @@ def _running(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes
     script = (
         # What virtme-ng would leave in /tmp, and the sockets of its daemons.
         f"exec 3<&0; mount -t tmpfs -o mode=700 tmpfs {SOCKETS}; export TMPDIR={SOCKETS}\n"
-        f"{shlex.join(words)} 2>&1 </dev/null 3<&- | cat >{shlex.quote(str(log))} &\n"
+        f"{shlex.join(argv)} 2>&1 </dev/null 3<&- | cat >{shlex.quote(str(log))} &\n"
         # Nobody ever writes: this waits for the end of the other side.
         "console=$!; { read -r _ <&3 || kill -KILL -1; } &\nwait $console"
     )
@@ -250,12 +250,12 @@ def _usable(kernel: BuiltKernel, found: Sequence[Way]) -> list[Way]:
     return usable
 
 
-def _write_record(kernel: BuiltKernel, folder: Path, way: Way, words: Sequence[str]) -> None:
+def _write_record(kernel: BuiltKernel, folder: Path, way: Way, argv: Sequence[str]) -> None:
     record = {
         "kernel": kernel.name,
         "release": kernel.release,
         "accelerator": way.accelerator,
         "transport": way.transport,
-        "backend": shlex.join(words),
+        "backend": shlex.join(argv),
     }
     (folder / "vm.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -49,9 +49,9 @@ class Tree:
     def out(self) -> Path:
         return self.folder / "out"
 
-    def git(self, *words: str, env: Mapping[str, str] | None = None) -> str:
+    def git(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Run git in the repository."""
-        return git(self.source, *words, env=env)
+        return git(self.source, *arguments, env=env)
 
     def tree_hash(self, commit: str) -> str:
         """The hash of a commit's content, whoever made it and when."""
@@ -74,22 +74,22 @@ def open_tree(source: Path, base: str | None = None) -> Iterator[Tree]:
         yield Tree(folder, _import(source, folder, base))
 
 
-def git(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
     """git's output. TestbedError with its own first complaint when it fails."""
-    done = run_git(folder, *words, env=env)
+    done = run_git(folder, *arguments, env=env)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["failed"]
-        raise TestbedError(f"git {words[0]} in {folder}: {lines[0]}")
+        raise TestbedError(f"git {arguments[0]} in {folder}: {lines[0]}")
     return done.stdout
 
 
 def run_git(
-    folder: Path, *words: str, env: Mapping[str, str] | None = None
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run git with an author of our own, and no configuration of the user's."""
     environment = {**os.environ, **AUTHOR, "GIT_CONFIG_GLOBAL": "/dev/null", **(env or {})}
     # Trees of another owner are read, not run.
-    argv = ["git", "-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null", "-C", str(folder), *words]
+    argv = ["git", "-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null", "-C", str(folder), *arguments]
     return subprocess.run(
         argv, env=environment, capture_output=True, text=True, errors="replace", check=False
     )

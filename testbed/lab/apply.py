@@ -136,7 +136,7 @@ class Execution:
                 self._sysctl(node, name, value)
             case Call(node, device, function, arguments):
                 self._flush(node)
-                with self._told_where(End(node, device)):
+                with self._error_at(End(node, device)):
                     self._indexes[node][device] = self._nodes[node].call(function, *arguments)
             case Pump():
                 self._pump(operation)
@@ -189,7 +189,7 @@ class Execution:
         with ExitStack() as descriptors:
             opened = []
             for end in ends:
-                with self._told_where(end):
+                with self._error_at(end):
                     descriptor = self._nodes[end.node].call(attach_tap, end.device)
                 descriptors.callback(os.close, descriptor)
                 opened.append(descriptor)
@@ -207,17 +207,17 @@ class Execution:
         deadline = time.monotonic() + PUMP_START_S
         for end, reading in self._pumps.items():
             readable, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
-            message = os.read(reading, 4096) if readable else b""
-            if message != pump.READY:
-                words = message.decode(errors="replace").strip().splitlines()
-                raise TestbedError(f"{end}: its pump did not start" + (f": {words[-1]}" if words else ""))
+            output = os.read(reading, 4096) if readable else b""
+            if output != pump.READY:
+                lines = output.decode(errors="replace").strip().splitlines()
+                raise TestbedError(f"{end}: its pump did not start" + (f": {lines[-1]}" if lines else ""))
 
     def _take(self, node: str, device: str) -> None:
-        with self._told_where(End(node, device)):
+        with self._error_at(End(node, device)):
             self._indexes[node][device] = self._nodes[node].take(device)
 
     @contextmanager
-    def _told_where(self, end: End) -> Iterator[None]:
+    def _error_at(self, end: End) -> Iterator[None]:
         """An error within is about `end`: its message gets the place in front."""
         try:
             yield

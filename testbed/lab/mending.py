@@ -115,8 +115,8 @@ def device_drift(
     elif carrier and not actual.carrier:
         found.append(Difference("carrier", True, False))
     if given(actual) - {*requested.addresses} and not any(d.setting == "addresses" for d in found):
-        words = " ".join(str(address) for address in actual.addresses)
-        found.append(Difference("addresses", " ".join(map(str, requested.addresses)) or "none", words))
+        text = " ".join(str(address) for address in actual.addresses)
+        found.append(Difference("addresses", " ".join(map(str, requested.addresses)) or "none", text))
     if str(end) in built:
         found += strayed(requested, built[str(end)], actual)
     return found

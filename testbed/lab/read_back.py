@@ -148,8 +148,8 @@ def _tuning_differences(requested: Settings, actual: Mapping[str, Any]) -> list[
     for name in ("rps_cpus", "xps_cpus"):
         cpus = getattr(requested, name)
         if cpus is not None and any(queue != set(cpus) for queue in actual[name]):
-            words = "; ".join(",".join(map(str, sorted(queue))) or "none" for queue in actual[name])
-            found.append(Difference(name, ",".join(map(str, cpus)), words))
+            text = "; ".join(",".join(map(str, sorted(queue))) or "none" for queue in actual[name])
+            found.append(Difference(name, ",".join(map(str, cpus)), text))
     if requested.qdisc is not None:
         found += _qdisc_differences(requested.qdisc, actual["qdisc"])
     return found

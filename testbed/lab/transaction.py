@@ -164,7 +164,7 @@ class Transaction:
         return any(covers(name, move.setting) for name in change.features)
 
     def _take_back(self, first: Snapshot) -> str:
-        """Put everything back, each step though another was refused. What is not as it was, in words."""
+        """Put everything back, each step though another was refused. What is not as it was, as text."""
         for _ in range(PASSES):
             now = self._read(self._after)
             for operation in way_back(self._before, first, now):

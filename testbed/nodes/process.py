@@ -200,8 +200,8 @@ _BECOME = (
 
 def _ends_with_us(group: Cgroup | None) -> list[str]:
     """What comes before a command line, so that the command ends with this program."""
-    words = ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _BECOME, str(os.getpid())]
-    return [*words, str(group.path) if group else ""]
+    argv = ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", _BECOME, str(os.getpid())]
+    return [*argv, str(group.path) if group else ""]
 
 
 # One thread starts every process: it may enter a namespace and take a CPU mask,

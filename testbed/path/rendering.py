@@ -65,6 +65,6 @@ def _seen(check: Checked) -> tuple[str, str]:
     if check.seen is None:
         return "-", "not seen"
     sizes = f" ({check.kind}: {check.seen} of {check.hop.largest})"
-    words = {"exact": "exact", "within": "within" + sizes, "disagrees": "DISAGREES" + sizes}[check.verdict]
+    text = {"exact": "exact", "within": "within" + sizes, "disagrees": "DISAGREES" + sizes}[check.verdict]
     largest = "" if check.largest_seen == check.seen else f", largest {check.largest_seen}"
-    return str(check.seen), words + largest
+    return str(check.seen), text + largest

@@ -31,7 +31,7 @@ _LOWER, _TRIED = 1001, 1003
 
 
 class _Refused(Exception):
-    """The kernel's no, in its words."""
+    """The kernel's refusal, with its text."""
 
 
 def _link(name: str) -> Found:

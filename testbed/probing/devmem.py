@@ -25,14 +25,14 @@ _NO_DESCRIPTOR = 0xFFFFFFFF
 
 def _netmem_tx() -> Found:
     """The machine's devices that can send from netmem, by name."""
-    words = {name: _refusal(index) for index, name in socket.if_nameindex() if name != "lo"}
-    able = [name for name, refused in words.items() if not refused]
-    why = "; ".join(f"{name}: {refused}" for name, refused in words.items()) or "no device beside lo"
+    refusals = {name: _refusal(index) for index, name in socket.if_nameindex() if name != "lo"}
+    able = [name for name, refused in refusals.items() if not refused]
+    why = "; ".join(f"{name}: {refused}" for name, refused in refusals.items()) or "no device beside lo"
     return {"netmem_tx": ",".join(able) or False}, why
 
 
 def _refusal(index: int) -> str:
-    """The kernel's words where device `index` has no netmem TX, else nothing."""
+    """The kernel's error where device `index` has no netmem TX, else an empty text."""
     namespace = own_namespace()
     try:
         with closing(open_generic(namespace)) as channel:

@@ -10,7 +10,7 @@ from testbed.experiments.resolve import Resolved, ResolvedState
 
 
 def lacking(resolved: Resolved, found: Capabilities) -> dict[str, list[str]]:
-    """State -> what it lacks, in words; an empty list where it can run."""
+    """State -> what it lacks, as text; an empty list where it can run."""
     return {name: found.unmet(needs(state, found.values)) for name, state in resolved.states.items()}
 
 

@@ -40,8 +40,8 @@ def _hop(flow: FlowRecord, device: str, direction: Direction) -> str:
     if not seen:
         return f"{device} {direction}: no packet seen"
     most = sorted(seen, key=lambda size: -size * seen[size])[:3]
-    words = ", ".join(f"{size} ({seen[size]} packets)" for size in most)
-    return f"{device} {direction}: largest {max(seen)}; most of the bytes in {words}"
+    text = ", ".join(f"{size} ({seen[size]} packets)" for size in most)
+    return f"{device} {direction}: largest {max(seen)}; most of the bytes in {text}"
 
 
 def sections(labs: list[Lab], flows: list[FlowRecord]) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ class Guests:
         self._booted: dict[str, Vm] = {}
 
     def run(self, kernel: str, item: pytest.Item) -> tuple[Outcome, str]:
-        """Run one test on `kernel`: how it ended, and the words of the guest's pytest."""
+        """Run one test on `kernel`: how it ended, and the output of the guest's pytest."""
         try:
             guest = self._guest(kernel)
         except TestbedError as error:

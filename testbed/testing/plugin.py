@@ -107,8 +107,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     begun = time.monotonic()
-    outcome, words = item.config.stash.setdefault(_GUESTS, Guests()).run(kernel, item)
-    ended = report(item, outcome, words, time.monotonic() - begun)
+    outcome, text = item.config.stash.setdefault(_GUESTS, Guests()).run(kernel, item)
+    ended = report(item, outcome, text, time.monotonic() - begun)
     item.ihook.pytest_runtest_logreport(report=ended)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

@@ -93,16 +93,16 @@ def _row(device: Placed, joins: Sequence[Edge]) -> tuple[str, str, str, str]:
 
 def _joins(device: Placed, joins: Sequence[Edge]) -> str:
     """What the device is joined to by its `joins`, seen from it."""
-    words = []
+    parts = []
     for edge in joins:
         upper = edge.one == device.end
         other = edge.other if upper else edge.one
         arrows = {"wire": "<->", "port": "has port" if upper else "port of", "on": "on" if upper else "under"}
-        words.append(f"{arrows[edge.relation]} {other if edge.relation == 'wire' else other.device}")
+        parts.append(f"{arrows[edge.relation]} {other if edge.relation == 'wire' else other.device}")
     tunnel = KINDS[device.kind].tunnel(device.config) if device.stated_by == device.end else None
     if tunnel is not None:
-        words.append("to " + ", ".join(str(remote) for remote in tunnel.remotes))
-    return ", ".join(words)
+        parts.append("to " + ", ".join(str(remote) for remote in tunnel.remotes))
+    return ", ".join(parts)
 
 
 def _by_node(topology: Topology) -> dict[str, list[Placed]]:

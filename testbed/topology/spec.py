@@ -84,7 +84,7 @@ class _Strict(BaseModel):
 
 
 class Route(_Strict):
-    """A route of a node, by the words of `ip route`."""
+    """A route of a node, with the keywords of `ip route`."""
 
     to: Network
     via: Address | None = Field(None, description="the next hop")
@@ -109,7 +109,7 @@ class Route(_Strict):
 
 
 class Neighbour(_Strict):
-    """A permanent neighbour, by the words of `ip neighbour`."""
+    """A permanent neighbour, with the keywords of `ip neighbour`."""
 
     to: Address
     dev: DeviceName = Field(description="a device of the same node")

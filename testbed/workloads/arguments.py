@@ -65,8 +65,8 @@ def address(text: str) -> str | None:
 class Refused(ValueError):
     """A word that a file may not give. `index`: which."""
 
-    def __init__(self, index: int, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, index: int, arguments: str) -> None:
+        super().__init__(arguments)
         self.index = index
 
 
@@ -77,10 +77,10 @@ class Grammar:
         self.tool = tool
         self.options = {name: option for option in options for name in option.names}
 
-    def check(self, words: Sequence[str]) -> None:
+    def check(self, arguments: Sequence[str]) -> None:
         """Refused for the first word that a file may not add to this command line."""
-        _check_size(words)
-        rest = iter(enumerate(words))
+        _check_size(arguments)
+        rest = iter(enumerate(arguments))
         for index, word in rest:
             try:
                 self._check_word(word, rest)
@@ -136,18 +136,18 @@ class Grammar:
         return self.options[name]
 
 
-def check_arguments(grammar: Grammar, name: str, words: Sequence[str]) -> None:
+def check_arguments(grammar: Grammar, name: str, arguments: Sequence[str]) -> None:
     """The same for a validator of a whole model: a mistake at the word of the field `name`."""
     try:
-        grammar.check(words)
+        grammar.check(arguments)
     except Refused as error:
         raise mistake(str(error), name, error.index) from None
 
 
-def _check_size(words: Sequence[str]) -> None:
+def _check_size(arguments: Sequence[str]) -> None:
     """A command line is bytes without NUL, and not endless."""
     size = 0
-    for index, word in enumerate(words):
+    for index, word in enumerate(arguments):
         try:
             size += len(word.encode()) + 1
         except UnicodeEncodeError:

@@ -60,7 +60,7 @@ class Claim:
 
 def contradictions(claim: Claim, span: Span) -> list[str]:
     """The reasons why the figures of `claim` cannot be true; none where they can."""
-    return [f"client: {claim.tool} {words}" for words in _contradictions(claim, span)]
+    return [f"client: {claim.tool} {message}" for message in _contradictions(claim, span)]
 
 
 def _contradictions(claim: Claim, span: Span) -> Iterator[str]:

@@ -134,7 +134,7 @@ def require(wanted: Wanted) -> None:
 
 
 @dataclass(frozen=True)
-class _Running:
+class _FlowRun:
     flow: Flow
     client: GroupProcess
     server: GroupProcess
@@ -175,12 +175,12 @@ def run_flows(
         nodes = {name: lab.nodes[name] for _, options in wanted for name in options.nodes}
         stack.enter_context(reserved(nodes, {port for _, options in wanted for port in options.ports}))
         group = stack.enter_context(ProcessGroup())
-        running = [_start(group, lab, flow, cpus) for flow, _ in prepared]
-        trouble = _drive(group, running, lab, hooks)
-        several = len(running) > 1
+        runs = [_start(group, lab, flow, cpus) for flow, _ in prepared]
+        trouble = _drive(group, runs, lab, hooks)
+        several = len(runs) > 1
         return [
-            _finish(one, trouble, raw, f"{raw_name}-{number}" if several else raw_name)
-            for number, one in enumerate(running)
+            _finish(run, trouble, raw, f"{raw_name}-{number}" if several else raw_name)
+            for number, run in enumerate(runs)
         ]
 
 
@@ -244,7 +244,7 @@ def _source(address: str, family: int) -> str:
         return str(probe.getsockname()[0])
 
 
-def _start(group: ProcessGroup, lab: Lab, flow: Flow, cpus: Mapping[str, Collection[int]]) -> _Running:
+def _start(group: ProcessGroup, lab: Lab, flow: Flow, cpus: Mapping[str, Collection[int]]) -> _FlowRun:
     options = flow.options
     server = group.start(lab.nodes[options.to], flow.server, role="server", cpus=cpus.get(options.to))
     client = group.start(
@@ -253,22 +253,22 @@ def _start(group: ProcessGroup, lab: Lab, flow: Flow, cpus: Mapping[str, Collect
     extra = None
     if flow.extra:
         extra = group.start(lab.nodes[options.from_], flow.extra, role="beside", cpus=cpus.get(options.from_))
-    return _Running(flow, client, server, extra)
+    return _FlowRun(flow, client, server, extra)
 
 
-def _drive(group: ProcessGroup, running: Sequence[_Running], lab: Lab, hooks: Hooks) -> str | None:
+def _drive(group: ProcessGroup, runs: Sequence[_FlowRun], lab: Lab, hooks: Hooks) -> str | None:
     """Run the started flows to their end. Returns a failure that no process reports itself, or None."""
-    clients = [one.client for one in running]
-    with_warmup = [one for one in running if one.flow.own_warmup]
-    patience = scaled(max(one.flow.options.timeout for one in running))
-    omit = max((one.flow.options.omit for one in with_warmup), default=0.0)
+    clients = [run.client for run in runs]
+    with_warmup = [run for run in runs if run.flow.own_warmup]
+    patience = scaled(max(run.flow.options.timeout for run in runs))
+    omit = max((run.flow.options.omit for run in with_warmup), default=0.0)
 
-    trouble = _wait_until_ready(group, running, lab)
+    trouble = _wait_until_ready(group, runs, lab)
     if trouble or _any_ended(group.members):
         return trouble
-    for one in with_warmup:
-        one.client.send_line(b"go\n")
-    if not group.wait_until(lambda: all(one.begun() for one in with_warmup), time.monotonic() + patience):
+    for run in with_warmup:
+        run.client.send_line(b"go\n")
+    if not group.wait_until(lambda: all(run.begun() for run in with_warmup), time.monotonic() + patience):
         return f"client: the test did not start within {patience:g} s"
     start = time.monotonic()
     if _any_ended(clients):
@@ -277,22 +277,22 @@ def _drive(group: ProcessGroup, running: Sequence[_Running], lab: Lab, hooks: Ho
     if not group.wait_until(lambda: _any_ended(clients), start + omit):
         hooks.measuring()
         group.start_counting()
-        for one in running:
-            if not one.flow.own_warmup:
-                one.client.send_line(b"go\n")
-    end = start + omit + max(one.flow.options.duration for one in running)
-    for one in running:
-        if one.flow.alarm_at_end:
-            _end_by_alarm(group, one, hooks, end, end + patience)
-    group.wait_for_end([member for one in running for member in one.endless()], end + patience, _SETTLE_S)
+        for run in runs:
+            if not run.flow.own_warmup:
+                run.client.send_line(b"go\n")
+    end = start + omit + max(run.flow.options.duration for run in runs)
+    for run in runs:
+        if run.flow.alarm_at_end:
+            _end_by_alarm(group, run, hooks, end, end + patience)
+    group.wait_for_end([member for run in runs for member in run.endless()], end + patience, _SETTLE_S)
     if any(client.killed for client in clients) and not any(_failed(client) for client in clients):
         return f"client: no result {patience:g} s after the end of the test, killed"
     return None
 
 
-def _wait_until_ready(group: ProcessGroup, running: Sequence[_Running], lab: Lab) -> str | None:
+def _wait_until_ready(group: ProcessGroup, runs: Sequence[_FlowRun], lab: Lab) -> str | None:
     """Wait for every server to listen, or for a process to end. Returns the port that does not listen."""
-    waiting = [(node, member, one.flow.port) for one in running for node, member in one.listeners()]
+    waiting = [(node, member, run.flow.port) for run in runs for node, member in run.listeners()]
 
     def ready() -> bool:
         while waiting:
@@ -307,12 +307,12 @@ def _wait_until_ready(group: ProcessGroup, running: Sequence[_Running], lab: Lab
     return f"server: port {waiting[-1][2]} does not listen after {_READY_S:g} s"
 
 
-def _end_by_alarm(group: ProcessGroup, one: _Running, hooks: Hooks, end: float, deadline: float) -> None:
+def _end_by_alarm(group: ProcessGroup, run: _FlowRun, hooks: Hooks, end: float, deadline: float) -> None:
     """Send the server SIGALRM when the test is over: its time has passed, and both ends sleep.
 
     It was over when they were first seen to sleep; nothing later counts.
     """
-    ends = (one.client, one.server)
+    ends = (run.client, run.server)
     before: list[tuple[str, int] | None] = []
 
     def over() -> bool:
@@ -321,7 +321,7 @@ def _end_by_alarm(group: ProcessGroup, one: _Running, hooks: Hooks, end: float, 
     while not group.wait_until(over, max(end, time.monotonic() + _ASLEEP_S)) and time.monotonic() < deadline:
         now = [member.activity() for member in ends]
         if now == before and all(found and found[0] == psutil.STATUS_SLEEPING for found in now):
-            return one.server.alarm()
+            return run.server.alarm()
         if now != before:
             hooks.over()
             group.stop_counting()
@@ -336,38 +336,38 @@ def _failed(member: GroupProcess) -> bool:
     return member.ended is not None and not member.killed and member.ended.status != 0
 
 
-def _finish(one: _Running, trouble: str | None, raw: Path, raw_name: str) -> Outcome:
-    members = {"client": one.client, "server": one.server}
+def _finish(run: _FlowRun, trouble: str | None, raw: Path, raw_name: str) -> Outcome:
+    members = {"client": run.client, "server": run.server}
     outputs = {role: bytes(member.output).removeprefix(STARTED) for role, member in members.items()}
-    reading = _read(one.flow, outputs)
+    reading = _read(run.flow, outputs)
     messages = [_message(member, reading.errors.get(role)) for role, member in members.items()]
     reason = "; ".join(filter(None, [*messages, trouble])) or None
     if reason is None and reading.workload.bits_per_second is None:
         reason = f"client: {reading.workload.tool} ended without a result"
     if reason is None:
-        reason = "; ".join(_contradictions_of(one, reading)) or None
-    kept = _keep(outputs, one.flow, raw, f"{raw_name}-{reading.workload.tool}")
+        reason = "; ".join(_contradictions_of(run, reading)) or None
+    kept = _keep(outputs, run.flow, raw, f"{raw_name}-{reading.workload.tool}")
     return Outcome(
         workload=structs.replace(reading.workload, raw=kept),
         reason=reason,
         measured_s=reading.measured_s,
         resolution_s=reading.resolution_s,
-        arrived=_at_nodes(one.flow.options, reading.arrived),
-        least_packets=_at_nodes(one.flow.options, reading.least_packets),
-        counts_from=one.client.line_sent_at.monotonic
-        + (one.flow.options.omit if one.flow.own_warmup else 0.0)
-        if one.client.line_sent_at
+        arrived=_at_nodes(run.flow.options, reading.arrived),
+        least_packets=_at_nodes(run.flow.options, reading.least_packets),
+        counts_from=run.client.line_sent_at.monotonic
+        + (run.flow.options.omit if run.flow.own_warmup else 0.0)
+        if run.client.line_sent_at
         else None,
-        processes=_uses(one),
+        processes=_uses(run),
         pids={role: member.process.pid for role, member in members.items()},
     )
 
 
-def _uses(one: _Running) -> dict[str, ProcessUse]:
+def _uses(run: _FlowRun) -> dict[str, ProcessUse]:
     """CPU seconds by role. A server in the client's node is the client's: it is what sends."""
-    client, server = one.client.use(), one.server.use()
-    if one.extra is not None:
-        extra = one.extra.use()
+    client, server = run.client.use(), run.server.use()
+    if run.extra is not None:
+        extra = run.extra.use()
         client = ProcessUse(user_s=client.user_s + extra.user_s, system_s=client.system_s + extra.system_s)
     return {"client": client, "server": server}
 
@@ -381,25 +381,25 @@ def _read(flow: Flow, outputs: Mapping[str, bytes]) -> Reading:
         return Reading(flow.workload, errors={"client": text})
 
 
-def _contradictions_of(one: _Running, reading: Reading) -> list[str]:
+def _contradictions_of(run: _FlowRun, reading: Reading) -> list[str]:
     """Why the figures of a flow that gave some cannot be true."""
     workload = reading.workload
-    begun = one.client.line_sent_at
-    ends = [one.client] if one.flow.serves_on else [one.client, one.server]  # the later one has the figures
+    begun = run.client.line_sent_at
+    ends = [run.client] if run.flow.serves_on else [run.client, run.server]  # the later one has the figures
     ended = max((end.ended_at for end in ends if end.ended_at), key=lambda at: at.monotonic, default=None)
     if begun is None or ended is None:
         return ["client: gave figures before it was started"]
     claim = Claim(
         tool=workload.tool,
-        requested_s=one.flow.options.duration,
+        requested_s=run.flow.options.duration,
         seconds=reading.measured_s,
         bits_per_second=workload.bits_per_second or 0.0,
         octets=workload.bytes,
         transactions_per_second=workload.transactions_per_second,
         latency_us=workload.latency_us,
         resolution_s=reading.resolution_s,
-        wall_clock=one.flow.wall_clock,
-        outstanding=one.flow.outstanding,
+        wall_clock=run.flow.wall_clock,
+        outstanding=run.flow.outstanding,
     )
     return contradictions(claim, Span(begun, ended))
 

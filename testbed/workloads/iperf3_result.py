@@ -14,7 +14,7 @@ _Part = Mapping[str, Any]
 
 
 def read(workload: Workload, client: bytes, server: bytes) -> Reading:
-    """The client's figures added to `workload`, and both ends' own words about what went wrong."""
+    """The client's figures added to `workload`, and the error messages of both ends."""
     results = {"client": json_object(client), "server": json_object(server)}
     errors = {role: _error(result) for role, result in results.items()}
     received = _received(results["client"])
@@ -27,7 +27,7 @@ def read(workload: Workload, client: bytes, server: bytes) -> Reading:
 
 
 def _error(result: _Part) -> str | None:
-    """libiperf's words. Up to 3.12 only the JSON holds them, with exit status 0."""
+    """libiperf's error message. Up to 3.12 only the JSON holds them, with exit status 0."""
     error = result.get("error")
     return None if error is None else str(error).removeprefix("error - ").strip()
 

@@ -107,24 +107,24 @@ def client_options(options: NetperfOptions, address: str) -> list[str]:
 
 
 def _test_options(options: NetperfOptions) -> list[str]:
-    words = [f"-{options.family}", "-P", f"{options.local_port},{options.port}"]
+    arguments = [f"-{options.family}", "-P", f"{options.local_port},{options.port}"]
     if options.length is not None:
-        words += ["-m", f"{options.length}"]
+        arguments += ["-m", f"{options.length}"]
     if options.receive_length is not None:
-        words += ["-M", f"{options.receive_length}"]
+        arguments += ["-M", f"{options.receive_length}"]
     if options.window is not None:
-        words += ["-s", f"{options.window}", "-S", f"{options.window}"]
+        arguments += ["-s", f"{options.window}", "-S", f"{options.window}"]
     if options.classic:
-        return words
+        return arguments
     if options.ping_pong:
-        words += ["-r", f"{options.request},{options.response}"]
+        arguments += ["-r", f"{options.request},{options.response}"]
     if options.burst:
-        words += ["-b", f"{options.burst}"]
+        arguments += ["-b", f"{options.burst}"]
     if options.tcp_congestion:
-        words += ["-K", f"{options.tcp_congestion},{options.tcp_congestion}"]
+        arguments += ["-K", f"{options.tcp_congestion},{options.tcp_congestion}"]
     if options.nodelay:
-        words += ["-D"]
-    return [*words, "-k", ",".join(keys_of(options))]
+        arguments += ["-D"]
+    return [*arguments, "-k", ",".join(keys_of(options))]
 
 
 def server_options(options: NetperfOptions) -> list[str]:
