@@ -25,3 +25,8 @@ def why_not_booted(text: str, qemu_log: str) -> str | None:
         return found
     lines = [line for line in qemu_log.splitlines() if line.strip()]
     return lines[0].strip() if lines else None
+
+
+def emulator_failed(qemu_log: str) -> bool:
+    """Whether QEMU ended by a failed assertion of its own, which is no fault of the guest."""
+    return re.search(r"Assertion .*failed|assertion failed|Bail out!", qemu_log) is not None

@@ -68,6 +68,7 @@ def launch(kernel: BuiltKernel, way: Way, size: Size, folder: Path, shared: Path
         image=kernel.image,
         initramfs=Path(f"/proc/self/fd/{archive.fileno()}"),
         accelerator=way.accelerator,
+        one_thread=way.one_thread,
         transport=way.transport,
         shares=(
             qemu.Share("root", Path("/"), writable=False, cached=True),

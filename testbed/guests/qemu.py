@@ -32,6 +32,7 @@ class Machine:
     """A virtual machine.
 
     accelerator: `kvm` or `tcg`. transport: `9p` or `virtiofs`. memory_mib: in MiB.
+    one_thread: emulate all vCPUs in one thread (see ways.Way).
     control, channel: descriptors of the sockets behind the agent's two ports.
     sockets: an existing folder, which a tmpfs for the daemons' sockets is to cover.
     """
@@ -49,6 +50,7 @@ class Machine:
     sockets: Path = SOCKETS
     cores: int = 2
     memory_mib: int = 1024
+    one_thread: bool = False
     append: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
 
@@ -70,10 +72,14 @@ def command_line(machine: Machine) -> str:
     return " ".join(parts)
 
 
+def _emulation(machine: Machine) -> str:
+    return f"tcg,thread={'single' if machine.one_thread else 'multi'}"
+
+
 def arguments(machine: Machine) -> list[str]:
     """QEMU's own command line."""
     cpu = "host" if machine.accelerator == "kvm" else "max"
-    accelerator = "kvm" if machine.accelerator == "kvm" else "tcg,thread=multi"
+    accelerator = "kvm" if machine.accelerator == "kvm" else _emulation(machine)
     memory = f"{machine.memory_mib}M"
     return [
         *(QEMU, "-name", f"{machine.name},debug-threads=on", "-nodefaults", "-no-user-config"),

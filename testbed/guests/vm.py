@@ -14,6 +14,8 @@ import json
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -107,7 +109,11 @@ class Vm:
         """Start the guest and wait until its agent answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
         failures = []
-        for number, way in enumerate(self._try_ways or ways.candidates(self.kernel)):
+        waiting = list(self._try_ways or ways.candidates(self.kernel))
+        for number in count():
+            if not waiting:
+                break
+            way = waiting.pop(0)
             reason = self._attempt(way)
             if reason is None:
                 if not self._try_ways:
@@ -115,6 +121,13 @@ class Vm:
                 self._write_record()
                 return
             failures.append(f"{way}: {reason}")
+            if (
+                way.accelerator == "tcg"
+                and not way.one_thread
+                and console.emulator_failed(self._log("qemu.log"))
+            ):
+                # QEMU 9 and 10 race with themselves in device accesses of emulated vCPUs.
+                waiting.insert(0, replace(way, one_thread=True))
             for name in ("console.log", "qemu.log"):
                 if (self.folder / name).exists():
                     (self.folder / name).rename(self.folder / f"{name}.attempt-{number}")

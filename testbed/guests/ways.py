@@ -27,10 +27,14 @@ EMULATED = 6.0
 
 @dataclass(frozen=True)
 class Way:
-    """accelerator: `kvm` or `tcg`. transport: `9p` or `virtiofs`."""
+    """accelerator: `kvm` or `tcg`. transport: `9p` or `virtiofs`.
+
+    one_thread: emulate all vCPUs in one thread, where QEMU itself failed with a thread for each.
+    """
 
     accelerator: str
     transport: str
+    one_thread: bool = False
 
     @property
     def slowdown(self) -> float:
@@ -38,7 +42,7 @@ class Way:
         return 1.0 if self.accelerator == "kvm" else EMULATED
 
     def __str__(self) -> str:
-        return f"{self.accelerator}, {self.transport}"
+        return f"{self.accelerator}, {self.transport}{', one thread' if self.one_thread else ''}"
 
 
 def candidates(kernel: BuiltKernel) -> list[Way]:

@@ -110,3 +110,10 @@ def test_without_a_word_of_the_kernel_qemu_tells():
     assert console.why_not_booted("", "qemu-system-x86_64: -accel kvm: failed\nmore\n") == (
         "qemu-system-x86_64: -accel kvm: failed"
     )
+
+
+def test_failed_assertion_of_qemu_is_told_from_what_the_guest_did():
+    assert console.emulator_failed(
+        "qemu-system-x86_64: iotlb_to_section: Assertion `section_index < d->map.sections_nb' failed."
+    )
+    assert not console.emulator_failed("qemu-system-x86_64: terminating on signal 15")
