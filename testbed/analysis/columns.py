@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from testbed.analysis.evidence_sums import Evidence
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import figures_of, sides_of
+from testbed.analysis.sureness import Sureness
 from testbed.records.round import Round
 from testbed.records.run import Run, state_label
 from testbed.stats.power import Inside
@@ -98,6 +99,7 @@ class StateRounds:
     warmups: dict[int, float] = field(default_factory=dict)  # block -> rate of the warm-up over the rest's
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
+    sureness: Sureness = field(default_factory=Sureness)
     example: Round | None = None
 
     def series(self, metric: str | DeviceMetric) -> Series:
@@ -114,6 +116,11 @@ class StateRounds:
         """As `series`, without the rounds that lack the packet size."""
         column = self.columns.get(metric) or Column()
         return self._series(column.indices, column.values)
+
+    def by_index(self, metric: str | DeviceMetric) -> list[tuple[int, float]]:
+        """(index of the round, value) of each round that `series` has."""
+        indices = self.with_sizes if packet_size(metric) else (self.columns.get(metric) or Column()).indices
+        return list(zip(indices, self.series(metric).values, strict=True))
 
     def _series(self, indices: Sequence[int], values: Sequence[float]) -> Series:
         if len(indices) == len(self.rounds):
@@ -143,6 +150,7 @@ class StateRounds:
             self.with_sizes.append(index)
         self.example = self.example or record
         self.evidence.add(record)
+        self.sureness.add(index, record)
         if (flow := record.workload) and flow.intervals:
             self.inside.add(flow.intervals, flow.interval_s)
             if flow.omitted_intervals and (rate := fmean(flow.intervals)) > 0:

@@ -33,7 +33,7 @@ from testbed.units import (
 )
 from testbed.yamlfile import did_you_mean
 
-_RELATIONS: dict[str, Callable[[float, float], bool]] = {
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<=": operator.le,
@@ -248,7 +248,7 @@ def _state(
 
 
 def _compare(one: Expectation, mean: float, low: float, high: float) -> tuple[bool, str]:
-    holds = _RELATIONS[one.relation]
+    holds = RELATIONS[one.relation]
     if one.relation in ("==", "!="):
         seen = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g} by round"
         return holds(low, one.bound) and holds(high, one.bound), seen
@@ -262,7 +262,7 @@ def _ratio(one: Expectation, ratios: Sequence[Ratio]) -> tuple[bool | None, str]
                 return None, "no interval: too few rounds, or a 0 among the figures"
             low, high = found.ci95
             seen = f"{found.effect:.4f} [{low:.4f}, {high:.4f}]"
-            sides = {_RELATIONS[one.relation](end, one.bound) for end in (low, high)}
+            sides = {RELATIONS[one.relation](end, one.bound) for end in (low, high)}
             return (sides.pop(), seen) if len(sides) == 1 else (None, f"{seen}: cannot tell")
     return None, "no block has this figure of both states"
 

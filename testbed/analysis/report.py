@@ -20,6 +20,7 @@ from testbed.analysis.frozen import FrozenModel
 from testbed.analysis.metric_key import DeviceMetric, MetricKey, Side, packet_size
 from testbed.analysis.metrics import COMPARED, Better, better_of, unit_of
 from testbed.analysis.profiles import ProfileData, profiles
+from testbed.analysis.sureness import SurenessData
 from testbed.clocks import in_words
 from testbed.records.round import Round, Stack
 from testbed.records.run import SCHEMA, Kernel, Machine, Run, Status
@@ -125,6 +126,9 @@ class ReportData(FrozenModel):
     boots: dict[str, BootsData] = Field(description="state -> its throughput by boots, where kernels booted")
     across_kernels: list[str] = Field(description="remarks on comparisons across kernels, and on lost sides")
     rounds: dict[str, RoundCounts]
+    sureness: dict[str, SurenessData] = Field(
+        {}, description="state -> what its figures were held against, and how well they agreed"
+    )
     distinct_sizes: dict[str, dict[str, int]] = Field(
         description="state -> `NODE:DEVICE rx` -> how many sizes it saw"
     )
@@ -190,6 +194,7 @@ def make_report(
             *across_remarks(run, states, pairs, lambda name: main_sizes(summaries[name])),
         ],
         rounds={name: _counts(held) for name, held in states.items()},
+        sureness={name: held.sureness.data(len(held.rounds), held.invalid) for name, held in states.items()},
         distinct_sizes={
             name: {str(side): len(set(log.sizes)) for side, log in held.sizes.items()}
             for name, held in states.items()

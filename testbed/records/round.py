@@ -287,6 +287,19 @@ class ClockStep(Fields):
     by_s: Annotated[float, doc("seconds forward; negative for back")]
 
 
+class Agreement(Fields):
+    """How the bytes that arrived by the tool compare with what it has no say in; None where not known."""
+
+    tool_over_devices: Annotated[
+        float | None,
+        doc("their ratio to the bytes that their node's lowest devices received, the largest of the nodes"),
+    ] = None
+    sockets_over_tool: Annotated[
+        float | None,
+        doc("the ratio to them of the bytes acknowledged to the senders' sockets in the measured seconds"),
+    ] = None
+
+
 class Round(Fields, kw_only=True):
     """One measurement of one state: a line of rounds.jsonl."""
 
@@ -326,6 +339,7 @@ class Round(Fields, kw_only=True):
     clock_steps: Annotated[
         list[ClockStep], doc("`started` and `ended` are of the wall clock, all else is not")
     ] = []
+    agreement: Agreement | None = None
     taint: Annotated[str | None, doc("the kernel's taint letters after the round")] = None
 
 

@@ -37,12 +37,19 @@ def html_report(report: Report) -> str:
         states=tables.states_table(data),
         sizes={name: list(tables.size_rows(data, name)) for name in data.states},
         beside={
-            name: [*tables.boots_row(data, name), *tables.state_rows(held)]
+            name: [
+                *tables.unseen_row(data, name),
+                *tables.boots_row(data, name),
+                *tables.state_rows(held),
+            ]
             for name, held in data.states.items()
         },
         profiles=list(tables.profile_tables(data)),
         stacks=first_stacks(data.stacks),
         rule=tables.rule_line(data),
+        checks=tables.sureness_table(data),
+        checks_line=tables.sureness_line(data),
+        run_again=tables.run_again_lines(data),
         explanations=tables.explanations(data),
         comparisons=[effects_table(data)] if long else list(tables.comparison_tables(data)),
         remarks=[*(verdict_lines(data) if long else []), *tables.remarks(data)],

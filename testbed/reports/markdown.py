@@ -34,7 +34,12 @@ def _sections(report: Report) -> Iterator[str]:
         rows = [["bitrate, Gbit/s", in_gbit(summaries["bits_per_second"])]] if _measured(data, state) else []
         rows += [[name, packets] for name, packets in tables.size_rows(data, state)]
         rows += [
-            [title, words] for title, words in (*tables.boots_row(data, state), *tables.state_rows(summaries))
+            [title, words]
+            for title, words in (
+                *tables.unseen_row(data, state),
+                *tables.boots_row(data, state),
+                *tables.state_rows(summaries),
+            )
         ]
         yield _table(["figure", "mean [95% CI] ±sd"], rows)
     if explained := tables.explanations(data):
@@ -58,6 +63,13 @@ def _sections(report: Report) -> Iterator[str]:
     if data.expectations:
         yield "## Expectations"
         yield _list(tables.expectation_lines(data))
+    if checks := tables.sureness_table(data):
+        yield f"## Checks\n\n{_safe(checks.heading)}:"
+        yield _table(checks.header, checks.rows)
+        if again := tables.run_again_lines(data):
+            yield _list(again)
+    elif line := tables.sureness_line(data):
+        yield _safe(line)
     yield "## How it was measured"
     yield _safe(data.method)
     if data.rules:

@@ -155,6 +155,74 @@ def size_rows(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
             yield f"{side}, {count} more size{'s' if count > 1 else ''}", f"{max(0.0, rest):.2%} of the bytes"
 
 
+def unseen_row(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
+    """(what, how much of it) of a state with packets that the collector did not see."""
+    if unseen := data.sureness[state].unseen:
+        rounds = f"in {unseen.rounds} of {data.rounds[state].valid} rounds"
+        yield "packets not seen", f"{rounds}, at most {_percent(unseen.share)} of {unseen.side}"
+
+
+def sureness_line(data: ReportData) -> str:
+    """What the figures of all states were held against in a sentence, "" where some do not agree."""
+    held = list(data.sureness.values())
+    if not held or not all(one.agrees for one in held):
+        return ""
+    words = [
+        f"all {sum(one.valid for one in held)} rounds valid",
+        "no packets unseen, no clock steps",
+    ]
+    for what, ratio in (
+        ("tool / devices", _largest(one.tool_over_devices for one in held)),
+        ("sockets / tool", _largest(one.sockets_over_tool for one in held)),
+    ):
+        words += [f"bytes {what} at most {ratio:.1%}"] if ratio is not None else []
+    if cpu := [one.cpu_accounted for one in held if one.cpu_accounted]:
+        least = min(one.least for one in cpu)
+        words.append(f"at least {least:.0f}% of the cores' time accounted for")
+    return f"Checks: {'; '.join(words)}."
+
+
+def sureness_table(data: ReportData) -> Table | None:
+    """The same a state a row; None where all agree, and a line is enough."""
+    if not data.sureness or sureness_line(data):
+        return None
+    rows = [
+        [
+            state,
+            str(one.valid),
+            str(sum(one.run_again.values())),
+            f"{_percent(one.unseen.share)} ({one.unseen.rounds})" if one.unseen else "0",
+            str(one.clock_steps),
+            "" if one.tool_over_devices is None else f"{one.tool_over_devices:.1%}",
+            "" if one.sockets_over_tool is None else f"{one.sockets_over_tool:.1%}",
+            f"{one.cpu_accounted.least:.0f} to {one.cpu_accounted.most:.0f}%" if one.cpu_accounted else "",
+        ]
+        for state, one in data.sureness.items()
+    ]
+    header = ["state", "valid", "run again", "most unseen (rounds)", "clock steps"]
+    header += ["tool/devices", "sockets/tool", "CPU accounted"]
+    heading = "Checks: rounds that count and do not, and the largest difference of any round that counts"
+    return Table(heading, header, rows, right=1)
+
+
+def run_again_lines(data: ReportData) -> list[str]:
+    """Why rounds were run again, state by state."""
+    return [
+        f"Run again, {state}: {', '.join(f'{why} ({count})' for why, count in one.run_again.items())}."
+        for state, one in data.sureness.items()
+        if one.run_again
+    ]
+
+
+def _percent(share: float) -> str:
+    """`0.0015%`: two digits, however small."""
+    return f"{share * 100:.2g}%"
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((one for one in values if one is not None), default=None)
+
+
 def boots_row(data: ReportData, state: str) -> Iterator[tuple[str, str]]:
     """(what, how the throughput varied) of a state that ran on booted kernels."""
     one = data.boots.get(state)

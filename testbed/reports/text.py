@@ -37,6 +37,7 @@ def text_report(report: Report) -> str:
         _stacks(data),
         _wrapped([tables.rule_line(data)]),
         _wrapped(tables.expectation_lines(data)),
+        _sureness(data),
         wrapped(data.method),
         command_lines(data.argv),
     ]
@@ -60,6 +61,7 @@ def _brief(report: Report) -> list[list[str]]:
         _wrapped(many_states.expectation_counts(data)),
         _wrapped(many_states.axes_lines(report)),
         _wrapped([tables.rule_line(data)]),
+        _sureness(data),
         wrapped(data.method),
         wrapped(many_states.pointer(data)),
         command_lines(data.argv),
@@ -97,7 +99,11 @@ def _state(data: ReportData, state: str) -> list[str]:
     lines += [f"{name}: {packets}" for name, packets in tables.size_rows(data, state)]
     return lines + [
         f"{title}: {words}"
-        for title, words in (*tables.boots_row(data, state), *tables.state_rows(summaries))
+        for title, words in (
+            *tables.unseen_row(data, state),
+            *tables.boots_row(data, state),
+            *tables.state_rows(summaries),
+        )
     ]
 
 
@@ -114,6 +120,12 @@ def _comparisons(data: ReportData) -> list[str]:
     for one in tables.comparison_tables(data):
         lines += [one.heading, *("  " + line for line in _table(one))]
     return lines + _wrapped(tables.remarks(data))
+
+
+def _sureness(data: ReportData) -> list[str]:
+    if checks := tables.sureness_table(data):
+        return [*wrapped(f"{checks.heading}:"), *_table(checks), *_wrapped(tables.run_again_lines(data))]
+    return _wrapped([tables.sureness_line(data)])
 
 
 def _profiles(data: ReportData) -> list[str]:

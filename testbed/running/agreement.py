@@ -26,7 +26,7 @@ from testbed.errors import TestbedError
 from testbed.evidence.counters import difference
 from testbed.lab.lab import Lab
 from testbed.nodes.sysctl_files import read_sysctl
-from testbed.records.round import ClockStep, Counters, Tcp
+from testbed.records.round import Agreement, ClockStep, Counters, Tcp
 from testbed.topology.spec import Topology
 from testbed.workloads.tool import Outcome
 
@@ -58,6 +58,29 @@ def disagreements(outcome: Outcome, traffic: Traffic, *, has_warmup: bool, cross
     """
     found = [*_too_much(outcome, traffic, has_warmup), *_too_few_packets(outcome, traffic)]
     return [*found, *_too_little(outcome, traffic)] if crosses else found
+
+
+def compared(outcome: Outcome, traffic: Traffic, *, has_warmup: bool, crosses: bool) -> Agreement:
+    """The same as figures. After warm-up seconds both sides are those of the seconds that count.
+
+    The devices are read a little later than the tool began to count: what it received until then is left
+    out by its rate, so that the ratio can come out a little above 1 where the rate varied.
+    """
+    late = 0.0
+    if has_warmup and outcome.counts_from is not None and outcome.measured_s > 0:
+        late = min(1.0, max(0.0, traffic.counted_from - outcome.counts_from) / outcome.measured_s)
+    whole = {node: one.rx_bytes for node, one in traffic.received.items()}
+    devices = traffic.counted if has_warmup else whole
+    ratios = [
+        octets * (1 - late) / devices[node] for node, octets in outcome.arrived.items() if devices.get(node)
+    ]
+    octets, tcp = sum(outcome.arrived.values()), traffic.tcp
+    return Agreement(
+        tool_over_devices=round(max(ratios), 6) if ratios else None,
+        sockets_over_tool=round(tcp.acked_bytes / octets, 6)
+        if crosses and octets and tcp and tcp.acked_bytes
+        else None,
+    )
 
 
 def _too_much(outcome: Outcome, traffic: Traffic, has_warmup: bool) -> Iterator[str]:

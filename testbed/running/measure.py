@@ -22,7 +22,7 @@ from testbed.lab.lab import Lab, open_lab
 from testbed.nodes import process
 from testbed.records.round import Cpu, Noise, PacketSizesMeta, Round, checked
 from testbed.records.store import now
-from testbed.running.agreement import Watch, disagreements
+from testbed.running.agreement import Watch, compared, disagreements
 from testbed.workloads import TOOLS
 from testbed.workloads.tool import Hooks, Options, Outcome
 
@@ -195,12 +195,17 @@ def _fill(fields: dict[str, Any], outcome: Outcome, evidence: _Evidence, limits:
     ]
 
 
-def _disagreements(workload: Options, outcome: Outcome, watch: Watch, fields: Mapping[str, Any]) -> list[str]:
-    """Why the tools' figures cannot be true; nothing to say where there are none, or they are doubted."""
+def _disagreements(workload: Options, outcome: Outcome, watch: Watch, fields: dict[str, Any]) -> list[str]:
+    """Why the tools' figures cannot be true, and `agreement` into the record.
+
+    Nothing to say where there are none, or they are doubted.
+    """
     if outcome.reason is not None:
         return []
     traffic = watch.traffic(fields.get("counters") or {}, fields.get("tcp"))
-    return disagreements(outcome, traffic, has_warmup=workload.omit > 0, crosses=workload.crosses)
+    has_warmup, crosses = workload.omit > 0, workload.crosses
+    fields["agreement"] = compared(outcome, traffic, has_warmup=has_warmup, crosses=crosses)
+    return disagreements(outcome, traffic, has_warmup=has_warmup, crosses=crosses)
 
 
 def unseen_above(sizes: PacketSizesMeta | None, limits: RoundLimits) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.records.round import Counters, Tcp, Workload
-from testbed.running.agreement import Traffic, disagreements, lowest
+from testbed.running.agreement import Traffic, compared, disagreements, lowest
 from testbed.topology.loading import load_topology
 from testbed.workloads.tool import Outcome
 
@@ -89,3 +89,24 @@ def test_a_node_without_counters_says_nothing():
 )
 def test_the_lowest_devices_carry_what_a_node_receives(topology, node, devices):
     assert lowest(load_topology(topology), [node]) == {node: devices}
+
+
+@pytest.mark.parametrize(
+    ("seen", "has_warmup", "crosses", "devices", "sockets"),
+    [
+        (traffic(acked=1_010_000_000), False, True, 0.952381, 1.01),
+        (traffic(octets=3 * 10**9, counted=1_000_000_000), True, True, 1.0, None),
+        (traffic(octets=3 * 10**9, counted=800_000_000, late=0.2), True, True, 1.0, None),
+        (traffic(octets=3 * 10**9), True, True, None, None),  # the devices were not read when it was over
+        (
+            traffic(acked=2 * 10**9),
+            False,
+            False,
+            0.952381,
+            None,
+        ),  # both directions: no one number of sockets'
+    ],
+)
+def test_how_far_they_agree_is_a_figure(seen, has_warmup, crosses, devices, sockets):
+    one = compared(OUTCOME, seen, has_warmup=has_warmup, crosses=crosses)
+    assert (one.tool_over_devices, one.sockets_over_tool) == (devices, sockets)
