@@ -12,6 +12,7 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from testbed.analysis.evidence_sums import Evidence
+from testbed.analysis.flow_over_time import FlowOverTime
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
 from testbed.analysis.metrics import figures_of, sides_of
 from testbed.analysis.sureness import Sureness
@@ -99,6 +100,7 @@ class StateRounds:
     warmups: dict[int, float] = field(default_factory=dict)  # block -> rate of the warm-up over the rest's
     invalid: list[Round] = field(default_factory=list)
     warmup: int = 0
+    flow: FlowOverTime = field(default_factory=FlowOverTime)
     sureness: Sureness = field(default_factory=Sureness)
     example: Round | None = None
 
@@ -151,6 +153,7 @@ class StateRounds:
         self.example = self.example or record
         self.evidence.add(record)
         self.sureness.add(index, record)
+        self.flow.add(record)
         if (flow := record.workload) and flow.intervals:
             self.inside.add(flow.intervals, flow.interval_s)
             if flow.omitted_intervals and (rate := fmean(flow.intervals)) > 0:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from testbed.analysis.metric_key import DeviceMetric, Side, packet_size
-from testbed.analysis.metrics import COUNTER_METRICS, FAMILIES, NAMED, SIDE_METRICS, unit_of
+from testbed.analysis.metrics import COUNTER_METRICS, FAMILIES, NAMED, QUEUE_METRICS, SIDE_METRICS, unit_of
 from testbed.units import (
     parse_bytes,
     parse_count,
@@ -46,7 +46,7 @@ _SIDE = re.compile(r"(?P<node>[^:\s]+):(?P<device>\S+)\.(?P<direction>rx|tx)\.(?
 _DEVICE = re.compile(r"(?P<node>[^:\s]+):(?P<device>\S+)\.(?P<what>\w+)")
 _SIZE = re.compile(r"(?P<size>\d+)\.(?P<of>packets|share)")
 _SIDES = [metric.name for metric in SIDE_METRICS]
-_COUNTERS = [metric.name for metric in COUNTER_METRICS]
+_COUNTERS = [*(metric.name for metric in COUNTER_METRICS), *(metric.name for metric in QUEUE_METRICS)]
 
 
 @dataclass(frozen=True)

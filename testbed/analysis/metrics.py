@@ -9,7 +9,7 @@ from operator import attrgetter, mul
 from typing import Any, Generic, Literal, TypeVar
 
 from testbed.analysis.metric_key import DeviceMetric, Side
-from testbed.records.round import CoreUse, Counters, Noise, Round
+from testbed.records.round import CoreUse, Counters, Noise, Queue, Round, Tcp
 
 Source = TypeVar("Source")
 Better = Literal["higher", "lower"]
@@ -103,6 +103,14 @@ def own_cpu(record: Round) -> float | None:
     return own.user_s + own.system_s if own else None
 
 
+def limited(by: Callable[[Tcp], int | None], record: Round) -> float | None:
+    """Percent of the time with data under way in which something held it back."""
+    tcp = record.tcp
+    if tcp is None or not tcp.busy_us or (held := by(tcp)) is None:
+        return None
+    return 100 * held / tcp.busy_us
+
+
 def latencies(record: Round) -> dict[str, float]:
     return record.workload.latency_us if record.workload else {}
 
@@ -171,6 +179,7 @@ METRICS: tuple[Metric[Round], ...] = (
         interval=True,
     ),
     Metric("latency_us.min", "us", lambda record: latencies(record).get("min"), title="min us", **LATENCY),
+    Metric("latency_us.p50", "us", lambda record: latencies(record).get("p50"), title="median us", **LATENCY),
     Metric("latency_us.p90", "us", lambda record: latencies(record).get("p90"), title="p90 us", **LATENCY),
     Metric("latency_us.p99", "us", lambda record: latencies(record).get("p99"), title="p99 us", **LATENCY),
     Metric("fairness", "", recorded("workload", "fairness"), title="fairness", better="higher"),
@@ -195,6 +204,8 @@ METRICS: tuple[Metric[Round], ...] = (
     Metric("tcp.snd_mss", "bytes", recorded("tcp", "snd_mss")),
     Metric("tcp.snd_wnd", "bytes", recorded("tcp", "snd_wnd")),
     Metric("tcp.pmtu", "bytes", recorded("tcp", "pmtu")),
+    Metric("tcp.rwnd_limited", "%", partial(limited, attrgetter("rwnd_limited_us"))),
+    Metric("tcp.sndbuf_limited", "%", partial(limited, attrgetter("sndbuf_limited_us"))),
     Metric("kernel_log", "lines", lambda record: len(record.kernel_log), better="lower"),
     # Beside the seconds that count: set-up, the warm-up seconds, taking down.
     Metric("overhead_s", "s", lambda record: record.wall_s - record.measured_s, better="lower"),
@@ -206,6 +217,15 @@ FAMILIES = (
 COUNTER_METRICS: tuple[Metric[Counters], ...] = (
     Metric("drops", "packets", attrgetter("drops"), better="lower"),
     Metric("errors", "packets", attrgetter("errors"), better="lower"),
+)
+QUEUE_METRICS: tuple[Metric[Queue], ...] = (
+    Metric("queue_mean", "bytes", attrgetter("backlog_bytes_mean"), better="lower"),
+    Metric("queue_max", "bytes", attrgetter("backlog_bytes_max"), better="lower"),
+    Metric("queue_packets_mean", "packets", attrgetter("backlog_packets_mean"), better="lower"),
+    Metric("queue_packets_max", "packets", attrgetter("backlog_packets_max"), better="lower"),
+    Metric("queue_drops", "packets", attrgetter("drops"), better="lower"),
+    Metric("queue_overlimits", "events", attrgetter("overlimits")),
+    Metric("queue_requeues", "packets", attrgetter("requeues"), better="lower"),
 )
 # Of one side of a device, beside its packet sizes, which are figures in packets too.
 SIDE_METRICS: tuple[Metric[SideSizes], ...] = (
@@ -220,7 +240,7 @@ SIDE_METRICS: tuple[Metric[SideSizes], ...] = (
 
 BITS = "bits_per_second"
 NAMED = {metric.name: metric for metric in METRICS}
-_OF_DEVICES: tuple[Metric[Any], ...] = (*COUNTER_METRICS, *SIDE_METRICS)
+_OF_DEVICES: tuple[Metric[Any], ...] = (*COUNTER_METRICS, *QUEUE_METRICS, *SIDE_METRICS)
 OF_DEVICES = {metric.name: metric for metric in _OF_DEVICES}
 COMPARED = {metric.name: metric for metric in METRICS if metric.compared}
 
@@ -239,6 +259,11 @@ def figures_of(record: Round, sides: Mapping[Side, SideSizes]) -> Iterator[tuple
         for counter in COUNTER_METRICS:
             if (value := counter.read(counters)) is not None:
                 yield DeviceMetric(node, device, None, counter.name), value
+    for place, queue in record.queues.items():
+        node, _, device = place.partition(":")
+        for of_queue in QUEUE_METRICS:
+            if (value := of_queue.read(queue)) is not None:
+                yield DeviceMetric(node, device, None, of_queue.name), value
     for side, seen in sides.items():
         for of_side, key in _metrics_of(side):
             if (value := of_side.read(seen)) is not None:

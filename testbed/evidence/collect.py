@@ -42,6 +42,7 @@ class CollectSpec(BaseModel):
     )
     cpu: bool = Field(True, description="per-core CPU over the measured seconds")
     tcp: bool = Field(True, description="TCP_INFO of the flow, sampled while it runs")
+    queues: bool = Field(True, description="backlog and drops of root qdiscs, sampled while it runs")
     stack: bool = Field(True, description="counters of the protocols and of softnet that moved")
     kernel_log: bool = Field(True, description="what the kernel logged; a fault makes the round invalid")
     noise: bool = Field(True, description="what else the machine did")

@@ -14,6 +14,7 @@ from testbed.evidence.packet_sizes import PacketSizes
 from testbed.evidence.packet_stacks import PacketStacks
 from testbed.evidence.profile import CpuProfile
 from testbed.evidence.protocol_counters import StackCounters
+from testbed.evidence.queues import Queues
 from testbed.evidence.sizes import SizeSource
 from testbed.evidence.tcp import TcpState
 
@@ -30,6 +31,7 @@ def collectors_for(collect: CollectSpec) -> list[Collector]:
         (collect.noise, NoiseMeter),
         (collect.stack, StackCounters),
         (collect.tcp, TcpState),
+        (collect.queues, Queues),
         (collect.cpu, CpuUse),
         (collect.profile, CpuProfile),
     ]

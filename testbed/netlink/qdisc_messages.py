@@ -26,6 +26,7 @@ U32_OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 _U32 = 2**32 - 1
+_QUEUE = ("backlog", "qlen", "drops", "overlimits", "requeues")  # of struct gnet_stats_queue
 _TICK_NS = 64  # PSCHED_TICKS2NS in include/net/pkt_sched.h
 Options = Mapping[str, int]
 
@@ -36,6 +37,18 @@ class ActualQdisc(NamedTuple):
     ifindex: int
     kind: str
     options: dict[str, int]
+
+
+class QdiscStats(NamedTuple):
+    """What a root qdisc holds now, and what it has counted since it was made."""
+
+    ifindex: int
+    kind: str
+    backlog_bytes: int
+    backlog_packets: int
+    drops: int
+    overlimits: int
+    requeues: int
 
 
 def set_root(ifindex: int, kind: str, options: Options) -> Request:
@@ -70,6 +83,17 @@ def decode_root(data: bytes) -> ActualQdisc | None:
         return None
     kind, options = message.get_attr("TCA_KIND"), message.get_attr("TCA_OPTIONS")
     return ActualQdisc(message["index"], kind, _decoded(kind, options) if options else {})
+
+
+def decode_stats(data: bytes) -> QdiscStats | None:
+    """The counters of a RTM_NEWQDISC (TCA_STATS2), None for one that is not a device's root."""
+    message = decoded(tcmsg(), data)
+    if message["parent"] != TC_H_ROOT:
+        return None
+    stats = message.get_attr("TCA_STATS2")
+    queue = (stats.get_attr("TCA_STATS_QUEUE") if stats else None) or dict.fromkeys(_QUEUE, 0)
+    counted = (queue[name] for name in _QUEUE)
+    return QdiscStats(message["index"], message.get_attr("TCA_KIND"), *counted)
 
 
 def _encoded(kind: str, options: Options) -> dict[str, Any]:

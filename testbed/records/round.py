@@ -287,6 +287,20 @@ class ClockStep(Fields):
     by_s: Annotated[float, doc("seconds forward; negative for back")]
 
 
+class Queue(Fields):
+    """The root qdisc of a device in the measured seconds. Its drops are not among the device's own."""
+
+    kind: str
+    samples: int
+    backlog_bytes_max: int
+    backlog_bytes_mean: float
+    backlog_packets_max: Annotated[int, doc("GSO packets count once")]
+    backlog_packets_mean: float
+    drops: int
+    overlimits: Annotated[int, doc("times that it had to wait (a shaper) or was full")]
+    requeues: Annotated[int, doc("packets that the driver gave back")]
+
+
 class Agreement(Fields):
     """How the bytes that arrived by the tool compare with what it has no say in; None where not known."""
 
@@ -340,6 +354,7 @@ class Round(Fields, kw_only=True):
         list[ClockStep], doc("`started` and `ended` are of the wall clock, all else is not")
     ] = []
     agreement: Agreement | None = None
+    queues: Annotated[dict[str, Queue], doc("`node:device` -> its root qdisc, where it is not noqueue")] = {}
     taint: Annotated[str | None, doc("the kernel's taint letters after the round")] = None
 
 

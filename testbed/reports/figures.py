@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 from testbed.analysis.metric_key import Side, packet_size
 from testbed.analysis.report import MAIN_SHARE, ComparisonData, Report, ReportData, size_shares
@@ -20,6 +20,10 @@ GBIT = 1e-9
 LEFT, RIGHT = 64, svg.WIDTH - 16
 MOST_POINTS = 2000
 MOST_REACH = 3  # of an interval beyond the effects, as a factor
+FLOW_FIGURES = (
+    ("snd_cwnd", "TCP congestion window over time", "segments"),
+    ("rtt_us", "TCP round-trip time over time", "us"),
+)
 CPU_KINDS = ("user", "system", "softirq", "irq", "steal", "iowait", "idle")
 
 
@@ -35,7 +39,7 @@ class Figure:
 def figures(report: Report) -> list[Figure]:
     """What a person looks at first, in that order. A figure without data is left out."""
     sizes = size_strips if is_long(report.data) else packet_sizes
-    makers = (effects, over_time, distribution, sizes, cpu_split)
+    makers = (effects, over_time, distribution, sizes, tcp_over_time, cpu_split)
     return [figure for maker in makers for figure in maker(report)]
 
 
@@ -200,6 +204,39 @@ def size_strips(report: Report) -> Iterator[Figure]:
         caption = f"Most of the bytes: {'; '.join(texts)}"
         title = f"Packet sizes at {side}"
         yield Figure(title, svg.figure(title, caption, bottom + 40, *parts), caption)
+
+
+def tcp_over_time(report: Report) -> Iterator[Figure]:
+    """The flow's congestion window and round-trip time over the measured seconds, mean of the rounds."""
+    if is_long(report.data):
+        return
+    kind = kinds(report)
+    for name, title, unit in FLOW_FIGURES:
+        lines = {
+            state: points
+            for state, held in report.columns.states.items()
+            if len(points := held.flow.means(name)) > 1
+        }
+        if not lines:
+            continue
+        x = svg.scale([at for points in lines.values() for at, _ in points], LEFT, RIGHT, zero=True)
+        y = svg.scale([value for points in lines.values() for _, value in points], 230, 30)
+        parts = [svg.x_axis(x, 30, 230, "seconds of the measured ones"), svg.y_axis(y, LEFT, RIGHT, unit)]
+        for state, points in lines.items():
+            index = kind[state]
+            for (at, value), (after, other) in pairwise(points):
+                parts.append(svg.line(x(at), y(value), x(after), y(other), "flow " + css(index)))
+            parts += [
+                svg.mark(x(at), y(value), index, css(index), f"{state}, {at:g} s: {value:.4g} {unit}")
+                for at, value in points
+            ]
+        told = (
+            f"{state}: {points[0][1]:.4g} {unit} at first, {points[-1][1]:.4g} at the end, "
+            f"{max(value for _, value in points):.4g} at most"
+            for state, points in lines.items()
+        )
+        caption = f"Mean of the rounds of each state. {'; '.join(told)}"
+        yield Figure(title, svg.figure(title, caption, 270, *parts), caption)
 
 
 def cpu_split(report: Report) -> Iterator[Figure]:

@@ -19,6 +19,7 @@ CORE_FIELDS = ("user", "system", "idle", "iowait", "irq", "softirq")
 STATE_ROWS: Sequence[tuple[str, Sequence[str]]] = (
     ("TCP rtt/rttvar us", ("tcp.rtt_us", "tcp.rttvar_us")),
     ("TCP snd_cwnd/snd_wnd/snd_mss", ("tcp.snd_cwnd", "tcp.snd_wnd", "tcp.snd_mss")),
+    ("TCP limited by rwnd/sndbuf, % of busy time", ("tcp.rwnd_limited", "tcp.sndbuf_limited")),
     ("net CPU usr/sys/idle/iow/irq/sirq", [f"cpu.net.{field}" for field in CORE_FIELDS]),
     ("app CPU usr/sys/idle/iow/irq/sirq", [f"cpu.app.{field}" for field in CORE_FIELDS]),
 )
@@ -243,6 +244,12 @@ def state_rows(summaries: Summaries) -> Iterator[tuple[str, str]]:
     for means, titles in rows.items():
         who = [title.partition(" ")[0] for title in titles]
         yield f"{', '.join(who)} {titles[0].partition(' ')[2]}", means
+    for key in summaries:
+        if isinstance(key, DeviceMetric) and key.what == "queue_mean":
+            most, drops = (summaries[key._replace(what=what)] for what in ("queue_max", "queue_drops"))
+            if most.max:
+                words = f"{short(summaries[key].mean)}/{short(most.max)}/{short(drops.mean)}"
+                yield f"{key.reference} queue mean/most bytes, drops a round", words
     noise = [f"{word} {summaries[name].mean:.1f}%" for name, word in NOISE.items() if name in summaries]
     if noise:
         yield "noise", ", ".join(noise)

@@ -56,7 +56,11 @@ def disagreements(outcome: Outcome, traffic: Traffic, *, has_warmup: bool, cross
     """Why figures of `outcome` cannot be true. `has_warmup`: its first seconds are excluded;
     `crosses`: all that was sent went from one node to another.
     """
-    found = [*_too_much(outcome, traffic, has_warmup), *_too_few_packets(outcome, traffic)]
+    found = [
+        *_limited_too_long(traffic.tcp),
+        *_too_much(outcome, traffic, has_warmup),
+        *_too_few_packets(outcome, traffic),
+    ]
     return [*found, *_too_little(outcome, traffic)] if crosses else found
 
 
@@ -99,6 +103,15 @@ def _too_much(outcome: Outcome, traffic: Traffic, has_warmup: bool) -> Iterator[
                     f"{node}: {octets} bytes arrived by the tool after the warm-up seconds, "
                     f"its devices received {traffic.counted[node]}"
                 )
+
+
+def _limited_too_long(tcp: Tcp | None) -> Iterator[str]:
+    """A socket is limited by its peer's window, by its buffer, or by neither: never by both at once."""
+    if tcp is None or tcp.busy_us is None:
+        return
+    limits = (tcp.rwnd_limited_us or 0) + (tcp.sndbuf_limited_us or 0)
+    if limits > tcp.busy_us:
+        yield f"TCP was held back by windows and buffers for {limits} us, and busy for {tcp.busy_us} us"
 
 
 def _too_few_packets(outcome: Outcome, traffic: Traffic) -> Iterator[str]:
