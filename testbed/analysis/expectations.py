@@ -24,8 +24,8 @@ class ExpectationData(FrozenModel):
     found: str
 
 
-# Figures of all packets of a side, which a thousandth of them hardly moves.
-_OF_MANY = ("mean_size", "frags", "frags_low", "frags_high")
+# Judged by the packets that were seen, unless they are to be exact.
+_OF_SEEN = ("largest_size", "mean_size", "frags", "frags_low", "frags_high")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _with_unseen(one: Expectation, held: StateRounds, settled: bool, found: str)
     else:
         where = list(ranges(key.what, held.by_index(key), missed))
         if one.relation not in ("==", "!="):
-            if key.what in _OF_MANY:
+            if key.what in _OF_SEEN:
                 return settled, found
             where = [Range(fmean(each.low for each in where), fmean(each.high for each in where))]
     if (settled_so := all_of([holds(relation, one.relation, each, one.bound) for each in where])) is not None:

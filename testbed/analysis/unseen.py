@@ -1,8 +1,9 @@
 """What packets that the collector did not see leave open: the range in which a round's true figure lies.
 
 The counters say how many packets and bytes of a side were not seen, and nobody knows of which sizes. So of
-n packets seen and k unseen at least n and at most n + k were of a given size. A claim that holds at both
-ends of the range holds, one that fails at both fails, and any other is not decided.
+n packets seen and k unseen at least n and at most n + k were of a given size, and no more than their
+bytes have room for (the device may count packets without their Ethernet header). A claim that holds at
+both ends of the range holds, one that fails at both fails, and any other is not decided.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from testbed.analysis.metric_key import Side
+from testbed.evidence.counters import SMALLEST_PACKET
+from testbed.headers import ETHERNET_HEADER
 from testbed.records.round import Round
 
 
@@ -60,12 +63,15 @@ def ranges(what: str | int, seen: Sequence[tuple[int, float]], missed: dict[int,
     for index, value in seen:
         if (one := missed.get(index)) is None:
             yield Range(value, value)
-        elif isinstance(what, int) or what == "packets":
+        elif isinstance(what, int):
+            yield Range(value, value + min(one.packets, one.bytes // max(1, what - ETHERNET_HEADER)))
+        elif what == "packets":
             yield Range(value, value + one.packets)
         elif what == "bytes":
             yield Range(value, value + one.bytes)
         elif what == "largest_size":
-            yield Range(value, math.inf)
+            others = (one.packets - 1) * SMALLEST_PACKET
+            yield Range(value, max(value, one.bytes - others + ETHERNET_HEADER))
         else:  # a mean or quantile, which a few packets move either way
             yield Range(-math.inf, math.inf)
 

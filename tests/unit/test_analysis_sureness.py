@@ -61,7 +61,11 @@ SEEN = [{862: 10, 1514: 10_000}, {862: 10, 1514: 10_000}]
         ("packets", "== 10010", [0], None),
         ("bytes", "!= 0", [0, 1], True),
         ("largest_size", "== 1514", [0], None),
-        ("largest_size", "< 9000", [0], None),
+        ("largest_size", "!= 3900", [0], None),
+        ("largest_size", "!= 9000", [0], True),
+        ("largest_size", "< 3900", [0], True),  # by the packets that were seen
+        ("9000.packets", "== 0", [0, 1], True),  # nor have they room for one of these
+        ("3000.packets", "== 2", [0, 1], False),
         ("largest_size", "> 1000", [0], True),
         ("mean_size", "> 1000", [0], True),
         ("mean_size", "== 1514", [0, 1], None),
