@@ -105,7 +105,7 @@ def show(lab: LabName, json: Json = False) -> None:
         rows = live.compared()
         actual = live.read_back()
     if json:
-        record = {"lab": live.name, "settings": [row.record() for row in rows], "held": actual}
+        record = {"lab": live.name, "settings": [row.record() for row in rows], "actual": actual}
         typer.echo(json_.dumps(record, indent=1))
     else:
         typer.echo(as_text(rows))

@@ -34,8 +34,8 @@ class Row:
         return {
             "device": self.device,
             "setting": self.setting,
-            "asked": self.requested,
-            "held": self.actual,
+            "requested": self.requested,
+            "actual": self.actual,
             "drift": self.drift,
             "built": self.built,
         }

@@ -95,7 +95,7 @@ def test_drift_is_seen_and_taken_back_by_up(name):
     up(name)
     ip("-n", f"tb-{name}-client", "link", "set", "veth0", "mtu", "1400")
     shown = json.loads(command("show", name, "--json").stdout)["settings"]
-    drifted = [(row["device"], row["setting"], row["held"]) for row in shown if row["drift"]]
+    drifted = [(row["device"], row["setting"], row["actual"]) for row in shown if row["drift"]]
     assert drifted == [("client:veth0", "mtu", 1400)]
     assert up(name) == "changed"
     with named.attached(name) as lab:
