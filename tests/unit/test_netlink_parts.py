@@ -36,7 +36,13 @@ def test_only_the_netlink_folder_imports_pyroute2():
 
 @pytest.mark.parametrize(
     "command",
-    ["--help", "check veth-pair", "plan veth-pair", "plan bridge-tap", "report results/reference-jumbogram"],
+    [
+        "--help",
+        "check veth-pair",
+        "plan veth-pair",
+        "plan bridge-tap",
+        "report results/reference-jumbogram --format csv",
+    ],
 )
 def test_a_command_without_a_lab_does_not_import_pyroute2(command):
     program = (
