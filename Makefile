@@ -39,6 +39,7 @@ check: set-up-test ## lint, formatting, types, and imports that go downwards onl
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy benchmarks
 	$(BIN)/pytest -q tests/unit/test_project_layers.py
 
 format: set-up-test ## write the code as `make check` wants it

@@ -32,7 +32,6 @@ from pathlib import Path
 
 from testbed.lab import named
 from testbed.lab.lab import open_lab
-from testbed.lab.read_back import read_devices
 from testbed.netlink import message
 from testbed.nodes.namespace import NamespaceNode
 from testbed.stats.summary import t_interval
@@ -95,8 +94,8 @@ def measure(turns: int, slow_turns: int) -> dict[str, list[float]]:
             for what, seconds in methods[name]().items():
                 times.setdefault(what, []).append(seconds)
         print(f"turn {turn + 1} of {turns}", file=sys.stderr)
-    for what, seconds in times.items():
-        print(f"{what}: median {statistics.median(seconds):.3f} s of {len(seconds)}")
+    for what, turns_of in times.items():
+        print(f"{what}: median {statistics.median(turns_of):.3f} s of {len(turns_of)}")
     return times
 
 
@@ -138,8 +137,7 @@ def timed_lab(name: str, topology: Topology) -> dict[str, float]:
     start = time.perf_counter()
     lab = open_lab(topology)
     built = time.perf_counter()
-    for node in lab.nodes.values():
-        read_devices(node)
+    lab.read_back()
     read = time.perf_counter()
     lab.close()
     wait_until_gone()
