@@ -14,14 +14,16 @@ from testbed.netlink.inet_diag import TcpSocket, TcpSockets
 from testbed.records.round import Tcp, TcpSample, Tuple
 
 _SAMPLED = frozenset(TcpSample.__struct_fields__)
+# At first a tool's control connection may have sent more than the flow.
+_FIRST_LOOKS = 3
 _Flow = tuple[str, str, int, str, int]  # node, source, port, destination, port
 
 
 class TcpState:
     """Collector: `tcp`, of the socket that sent most, as last seen (the end is at most one interval later).
 
-    Samples begin with the measured seconds. Every second all sockets are searched for, and in between
-    the one that had sent most is looked at alone.
+    Samples begin with the measured seconds. In the first looks and every second all sockets are searched
+    for, and in between the one that had sent most is looked at alone.
     """
 
     name = "tcp"
@@ -33,6 +35,7 @@ class TcpState:
         self._samples: dict[_Flow, list[TcpSample]] = {}
         self._foremost: tuple[str, TcpSocket] | None = None
         self._began = 0.0
+        self._looks = 0
         self._sampler = Sampler(self._look)
 
     def start(self, lab: Lab) -> None:
@@ -45,6 +48,7 @@ class TcpState:
 
     def measuring(self) -> None:
         self._began = time.monotonic()
+        self._looks = 0
         self._sampler.start()
 
     def stop(self) -> Mapping[str, Any]:
@@ -64,7 +68,8 @@ class TcpState:
 
     def _look(self, search: bool) -> None:
         at = round(time.monotonic() - self._began, 3)
-        found = self._search() if search else self._look_again()
+        self._looks += 1
+        found = self._search() if search or self._looks <= _FIRST_LOOKS else self._look_again()
         for node, one in found:
             flow = node, one.source, one.source_port, one.destination, one.destination_port
             self._last[flow] = one
