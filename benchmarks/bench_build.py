@@ -47,7 +47,7 @@ NAME = f"bench{os.getpid()}"
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--turns", type=int, default=7, help="turns of the quick methods")
-    arguments.add_argument("--slow-turns", type=int, default=2, help="turns of the slow methods")
+    arguments.add_argument("--slow-turns", type=int, default=2, help="turns of the slow methods, at least 2")
     arguments.add_argument("--seed", type=int, default=1)
     options = arguments.parse_args()
     random.seed(options.seed)
